@@ -76,7 +76,8 @@ void add_defaults(const std::map<std::string, std::string>& values,
   };
   for (const auto& [flag, value] :
        {std::pair<const char*, std::string>("eps-clip-high", value_of("eps-clip", "0.2")),
-        {"eval-temperature", value_of("rollout-temperature", "1")},
+        {"input-key", "input"},
+        {"n-samples-per-prompt", "1"},
         {"n-samples-per-eval-prompt", "1"},
         {"lr-decay-style", "linear"},
         {"adam-beta2", "0.999"},

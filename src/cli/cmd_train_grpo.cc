@@ -124,24 +124,26 @@ class Run {
   }
 
   Status read_prompts(const std::string& dir, const ModelConfig& config) {
-    const auto positions = static_cast<int>(config.max_position_embeddings);
-    PromptDataOptions data = {.path = options_.prompt_data,
+    PromptDataOptions data = {.path = {},
                               .dir = dir,
                               .input_key = options_.input_key,
                               .label_key = options_.label_key,
                               .apply_chat_template = options_.apply_chat_template,
-                              .max_prompt_tokens = positions - options_.rollout_max_response_len,
                               .prepare = [&](const Json& messages, const Json& tools) {
                                 return read_chat_messages(messages, tools, config.vocab_size);
                               }};
-    if (data.max_prompt_tokens < 1) {
-      return invalid(str("--rollout-max-response-len is ", options_.rollout_max_response_len,
-                         "; the model has ", positions, " positions for prompt and answer"));
-    }
-    GLINT_TRY(prompts_, read_train_prompts(data));
+    const auto read = [&](const std::string& path, const char* flag,
+                          int answer) -> Result<std::vector<TrainPrompt>> {
+      const auto positions = static_cast<int>(config.max_position_embeddings);
+      data.path = path;
+      data.max_prompt_tokens = positions - answer;
+      if (data.max_prompt_tokens >= 1) return read_train_prompts(data);
+      return invalid(str("--", flag, "-max-response-len is ", answer, "; the model has ", positions,
+                         " positions for prompt and answer"));
+    };
+    GLINT_TRY(prompts_, read(options_.prompt_data, "rollout", options_.rollout_max_response_len));
     if (options_.eval_prompt_data.empty()) return Ok{};
-    data.path = options_.eval_prompt_data;
-    GLINT_TRY(eval_prompts_, read_train_prompts(data));
+    GLINT_TRY(eval_prompts_, read(options_.eval_prompt_data, "eval", options_.eval().max_tokens));
     return Ok{};
   }
 
@@ -373,8 +375,7 @@ class Run {
     if (eval_prompts_.empty()) return Ok{};
     const auto begin = Clock::now();
     GLINT_TRY(const GrpoEval eval,
-              groups_->evaluate(eval_prompts_, options_.n_samples_per_eval_prompt,
-                                options_.eval_temperature, [this](int) { return goes_on(); }));
+              groups_->evaluate(eval_prompts_, options_.eval(), [this](int) { return goes_on(); }));
     cli_.console.print(formatted(
         "eval after %lld rounds: reward %.4f of %lld answers, %.1f tokens each, %.1f s\n",
         static_cast<long long>(at_.round), eval.reward, static_cast<long long>(eval.answers),

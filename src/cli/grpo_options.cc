@@ -43,7 +43,11 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_range<std::int64_t>("eval-interval", o.eval_interval, 0, 1 << 30));
   GLINT_TRY_STATUS(
       check_range<std::int64_t>("n-samples-per-eval-prompt", o.n_samples_per_eval_prompt, 1, 1024));
-  GLINT_TRY_STATUS(check_number("eval-temperature", o.eval_temperature, 0, 100));
+  const GrpoEvalOptions eval = o.eval();
+  GLINT_TRY_STATUS(check_number("eval-temperature", eval.temperature, 0, 100));
+  GLINT_TRY_STATUS(check_number("eval-top-p", eval.top_p, 1e-6, 1));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("eval-top-k", o.eval_top_k.value_or(0), -1, 1 << 24));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("eval-max-response-len", eval.max_tokens, 1, 1 << 24));
   if (o.port) {
     GLINT_TRY_STATUS(check_range<std::int64_t>("port", *o.port, 0, 65535));
   }
@@ -225,6 +229,14 @@ GroupOptions GrpoCommandOptions::groups(std::function<void(const std::string&)> 
                                           : RemoteGrader(),
           .reward_key = reward_key,
           .eval_reward_key = eval_reward_key.empty() ? reward_key : eval_reward_key};
+}
+
+GrpoEvalOptions GrpoCommandOptions::eval() const {
+  return {.samples = n_samples_per_eval_prompt,
+          .temperature = eval_temperature.value_or(rollout_temperature),
+          .top_p = eval_top_p.value_or(rollout_top_p),
+          .top_k = std::max(eval_top_k.value_or(rollout_top_k), 0),
+          .max_tokens = eval_max_response_len.value_or(rollout_max_response_len)};
 }
 
 GrpoOptions GrpoCommandOptions::grpo() const {

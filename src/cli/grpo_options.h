@@ -140,7 +140,8 @@ struct GrpoStepOptions {
 struct GrpoResultOptions {
   std::string eval_prompt_data, eval_reward_key;
   int eval_interval = 0, n_samples_per_eval_prompt = 8;
-  double eval_temperature = 1;
+  std::optional<double> eval_temperature, eval_top_p;
+  std::optional<int> eval_top_k, eval_max_response_len;
   std::string save;
   int save_interval = 20;
   bool resume = false;
@@ -156,7 +157,12 @@ struct GrpoResultOptions {
       "rounds between evaluations; 0: before the first and after the last only");
     v("n-samples-per-eval-prompt=N", n_samples_per_eval_prompt, "answers to each");
     v("eval-reward-key=NAME", eval_reward_key, "as --reward-key (default: the same)");
-    v("eval-temperature=T", eval_temperature, "0: the most likely token");
+    v("eval-temperature=T", eval_temperature,
+      "0: the most likely token (default: --rollout-temperature)");
+    v("eval-top-p=P", eval_top_p, "default: --rollout-top-p (slime's meaning)");
+    v("eval-top-k=K", eval_top_k, "default: --rollout-top-k (slime's meaning)");
+    v("eval-max-response-len=N", eval_max_response_len,
+      "tokens of an answer; default: --rollout-max-response-len (slime's meaning)");
     v.section("Result");
     v("save=DIR", save,
       "checkpoints DIR/step-N, DIR/metrics.jsonl, DIR/samples.jsonl and the page DIR/report.html");
@@ -198,6 +204,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
 
   // Without what the model says: its stop tokens and vocabulary. `tell` gets lines while it runs.
   GroupOptions groups(std::function<void(const std::string&)> tell) const;
+  GrpoEvalOptions eval() const;
   GrpoOptions grpo() const;  // without other models' passes
   int steps_of_round() const;
   AdamWOptions adamw() const;

@@ -13,6 +13,7 @@ constexpr std::string_view kOnePass = "the engine and the trainer are one progra
 constexpr std::string_view kOneAttention = "there is one attention, the model's own";
 constexpr std::string_view kAlways = "always so here";
 constexpr std::string_view kNoPython = "there is no process of that kind here";
+constexpr std::string_view kCurves = "curves are in --tensorboard-dir and report.html";
 constexpr std::string_view kFromConfig = "config.json says it";
 
 constexpr TrainFlag kFlags[] = {
@@ -23,7 +24,8 @@ constexpr TrainFlag kFlags[] = {
      "rollout-top-k global-batch-size advantage-estimator eps-clip eps-clip-high eps-clip-c "
      "entropy-coef lr min-lr lr-warmup-iters lr-decay-style adam-beta1 adam-beta2 adam-eps "
      "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
-     "eval-temperature seed tensorboard-dir overlong-buffer-len overlong-penalty-factor "
+     "eval-temperature eval-top-p eval-top-k eval-max-response-len seed tensorboard-dir "
+     "overlong-buffer-len overlong-penalty-factor "
      "dynamic-sampling-rounds kl-loss-coef kl-loss-type tis-clip tis-clip-low rm-url "
      "over-sampling-batch-size max-weight-staleness generate-max-turns reward-key eval-reward-key",
      Takes::kValue, Does::kOption},
@@ -48,12 +50,20 @@ constexpr TrainFlag kFlags[] = {
 
     {"optimizer", Takes::kValue, Does::kMust, "adam: another optimiser than AdamW"},
     {"kl-coef", Takes::kValue, Does::kMust, "0: a KL as a part of rewards"},
-    {"eval-top-p", Takes::kValue, Does::kMust, "1: evaluations with --eval-top-p"},
     {"attention-dropout hidden-dropout", Takes::kValue, Does::kMust, "0: dropout"},
-    {"eval-max-response-len", Takes::kValue, Does::kPlanned,
-     "another length of answers in evaluations"},
+    {"eval-min-new-tokens", Takes::kValue, Does::kMust, "0: a least length of answers"},
+    {"eval-max-prompt-len eval-max-context-len rollout-max-prompt-len rollout-max-context-len",
+     Takes::kValue, Does::kPlanned, "limits of prompts (a row that is too long is refused)"},
+    {"eval-input-key eval-label-key eval-tool-key", Takes::kValue, Does::kPlanned,
+     "rows of evaluations with other members than those of --prompt-data"},
+    {"eval-config", Takes::kValue, Does::kPlanned, "several evaluations (--eval-prompt-data)"},
+    {"skip-eval-before-train", Takes::kNothing, Does::kNothing,
+     "where a run begins is always evaluated"},
+    {"moe-router-bias-update-rate", Takes::kValue, Does::kMust,
+     "0: a router's bias that follows the load"},
+    {"moe-aux-loss-coeff", Takes::kValue, Does::kMust, "0: a loss that balances experts"},
 
-    {"use-kl-loss", Takes::kNothing, Does::kNothing, "--kl-loss-coef says how much it counts"},
+    {"use-kl-loss", Takes::kNothing, Does::kPlan},  // without it --kl-loss-coef counts nothing
     {"use-unbiased-kl", Takes::kNothing, Does::kPlanned, "a KL that is weighed by the ratio"},
     {"use-routing-replay", Takes::kNothing, Does::kNothing,
      "a layer that is computed again for its gradient has its experts from the first time"},
@@ -83,7 +93,8 @@ constexpr TrainFlag kFlags[] = {
      "each layer is computed again for its gradient"},
     {"accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32", Takes::kNothing,
      Does::kNothing, kAlways},
-    {"colocate allgather-cp sequence-parallel", Takes::kNothing, Does::kNothing, kAlways},
+    {"colocate allgather-cp sequence-parallel balance-data", Takes::kNothing, Does::kNothing,
+     kAlways},
     {"overlap-cpu-optimizer-d2h-h2d use-precision-aware-optimizer "
      "rematerialize-param-from-master-weight",
      Takes::kNothing, Does::kNothing, "masters and moments are f32, wherever they are"},
@@ -100,7 +111,23 @@ constexpr TrainFlag kFlags[] = {
      "sglang-chunked-prefill-size",
      Takes::kValue, Does::kNothing, "the engine decides it"},
     {"sglang-watchdog-timeout sglang-server-concurrency", Takes::kValue, Does::kNothing, kNoPython},
-    {"megatron-model-type", Takes::kValue, Does::kNothing, kFromConfig},
+    {"use-wandb use-tensorboard", Takes::kNothing, Does::kNothing, kCurves},
+    {"wandb-mode wandb-dir wandb-key wandb-host wandb-team wandb-group wandb-project "
+     "wandb-run-id tb-project-name tb-experiment-name",
+     Takes::kValue, Does::kNothing, kCurves},
+    {"moe-grouped-gemm moe-permute-fusion enable-experimental", Takes::kNothing, Does::kNothing,
+     "the backend has its kernels"},
+    {"spec", Takes::kValues, Does::kNothing, kFromConfig},
+    {"megatron-model-type num-layers hidden-size ffn-hidden-size num-attention-heads vocab-size "
+     "make-vocab-size-divisible-by normalization position-embedding-type rotary-base q-lora-rank "
+     "kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim kv-channels num-experts "
+     "moe-layer-freq moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-router-topk "
+     "moe-router-topk-scaling-factor moe-router-score-function moe-router-dtype "
+     "moe-router-load-balancing-type",
+     Takes::kValue, Does::kNothing, kFromConfig},
+    {"swiglu disable-bias-linear untie-embeddings-and-output-weights no-position-embedding "
+     "qk-layernorm multi-latent-attention moe-router-pre-softmax moe-router-enable-expert-bias",
+     Takes::kNothing, Does::kNothing, kFromConfig},
 };
 
 // "a b" -> each name.
@@ -232,6 +259,13 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
       case Does::kPlanned:
         if (given.is_on) out.planned.push_back(str(given.shown(), ": ", flag.target));
         break;
+    }
+  }
+  const auto coef = out.values.find("kl-loss-coef"), use = out.values.find("use-kl-loss");
+  if (coef != out.values.end() && (use == out.values.end() || use->second != "true")) {
+    std::erase(out.options, "--kl-loss-coef=" + coef->second);
+    if (!same_value(coef->second, "0")) {
+      out.meaningless["there is no KL without --use-kl-loss"] += " --kl-loss-coef " + coef->second;
     }
   }
   return out;

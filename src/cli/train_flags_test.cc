@@ -49,10 +49,40 @@ TEST(TrainFlags, EachServerIsAnOption) {
 
 TEST(TrainFlags, ValuesThatNeedMoreThanIsBuiltArePlanned) {
   EXPECT_TRUE(translate("--kl-coef 0.00 --optimizer adam").value().planned.empty());
-  const auto out = translate("--kl-coef 0.01 --use-unbiased-kl --kl-loss-coef 0.01").value();
+  const auto out =
+      translate("--kl-coef 0.01 --use-unbiased-kl --kl-loss-coef 0.01 --use-kl-loss").value();
   ASSERT_EQ(out.planned.size(), 2u);
   EXPECT_EQ(out.planned[0], "--kl-coef 0.01: a KL as a part of rewards");
   EXPECT_EQ(out.options, (std::vector<std::string>{"--kl-loss-coef=0.01"}));
+}
+
+TEST(TrainFlags, AKlCountsOnlyWhereItIsUsed) {
+  const auto out = translate("--kl-loss-coef 0.01").value();
+  EXPECT_TRUE(out.options.empty());
+  EXPECT_EQ(out.meaningless.begin()->second, " --kl-loss-coef 0.01");
+  EXPECT_TRUE(translate("--kl-loss-coef 0.00").value().meaningless.empty());
+}
+
+TEST(TrainFlags, EvaluationsHaveSamplingOfTheirOwn) {
+  const auto out = translate(
+                       "--eval-top-p 0.7 --eval-max-response-len 9 --eval-min-new-tokens 2"
+                       " --eval-config e.yaml")
+                       .value();
+  EXPECT_EQ(out.options,
+            (std::vector<std::string>{"--eval-top-p=0.7", "--eval-max-response-len=9"}));
+  ASSERT_EQ(out.planned.size(), 2u);
+  EXPECT_EQ(out.planned[0], "--eval-min-new-tokens 2: a least length of answers");
+}
+
+TEST(TrainFlags, TheModelIsThatOfItsConfig) {
+  const auto out = translate(
+                       "--spec slime_plugins.models.glm5.glm5 get_glm5_spec --swiglu"
+                       " --no-position-embedding --moe-layer-freq [0]*3+[1]*75"
+                       " --moe-router-bias-update-rate 0 --moe-aux-loss-coeff 0.001")
+                       .value();
+  EXPECT_EQ(out.meaningless.size(), 1u);
+  EXPECT_EQ(out.planned,
+            (std::vector<std::string>{"--moe-aux-loss-coeff 0.001: a loss that balances experts"}));
 }
 
 TEST(TrainFlags, MistakesAreNamed) {

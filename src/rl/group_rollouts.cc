@@ -271,8 +271,10 @@ GradedAnswer GroupRollouts::graded(const TrainPrompt& row, Rollout rollout,
   return answer;
 }
 
-Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts, int samples,
-                                         double temperature, const OnRolloutTokens& on_tokens) {
+Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts,
+                                         const GrpoEvalOptions& options,
+                                         const OnRolloutTokens& on_tokens) {
+  const int samples = options.samples;
   std::vector<RolloutPrompt> asked;
   Rows rows, row_of;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -283,9 +285,10 @@ Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts
     }
   }
   RolloutOptions how = with_rules(options_.rollout, rows, static_cast<std::size_t>(samples));
-  how.temperature = temperature;
-  how.top_p = 1;
-  how.top_k = 0;
+  how.temperature = options.temperature;
+  how.top_p = options.top_p;
+  how.top_k = options.top_k;
+  how.max_tokens = options.max_tokens;
   how.routes = false;
   GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(engine_, asked, how, on_tokens));
   std::vector<const Rollout*> all;

@@ -58,6 +58,13 @@ struct GroupOptions {
   std::string reward_key = {}, eval_reward_key = {};  // its key, and that of evaluations
 };
 
+struct GrpoEvalOptions {
+  int samples = 1;  // answers to each prompt
+  double temperature = 1, top_p = 1;
+  int top_k = 0;
+  int max_tokens = 0;  // of an answer
+};
+
 // Where rollouts go on.
 struct RolloutStart {
   std::uint64_t position = 0;  // the first prompt of the order that was not asked yet
@@ -78,10 +85,9 @@ class GroupRollouts {
   Result<GrpoBatch> roll_out(const std::vector<TrainPrompt>& prompts, RowOrder& order,
                              RolloutStart start, const OnRolloutTokens& on_tokens);
 
-  // The mean reward of `samples` answers to each prompt, of all tokens at this temperature. The
-  // same draws each time.
-  Result<GrpoEval> evaluate(const std::vector<TrainPrompt>& prompts, int samples,
-                            double temperature, const OnRolloutTokens& on_tokens);
+  // The mean reward of answers to each prompt. The same draws each time.
+  Result<GrpoEval> evaluate(const std::vector<TrainPrompt>& prompts, const GrpoEvalOptions& options,
+                            const OnRolloutTokens& on_tokens);
 
  private:
   using Rows = std::vector<const TrainPrompt*>;

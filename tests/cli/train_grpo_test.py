@@ -488,6 +488,8 @@ def wrong_input_is_refused(tmp):
     refuse("--n-samples-per-prompt", 1, words=["--n-samples-per-prompt is 1"])
     refuse("--global-batch-size", 7, words=["must divide the 256 answers"])
     refuse("--rollout-max-response-len", 5000, words=["4096 positions"])
+    refuse("--eval-prompt-data", data, "--eval-max-response-len", 5000, words=["--eval-max-response-len is 5000", "4096 positions"])
+    refuse("--eval-top-p", 2, words=["--eval-top-p is 2"])
     refuse("--eps-clip", 2, words=["--eps-clip is 2"])
     refuse("--port", 65536, words=["--port is 65536"])
     refuse("--eval-interval", 2, words=["--eval-prompt-data"])

@@ -123,13 +123,20 @@ def every_stage_runs(tmp):
 
 
 def argument_lists_of_miles_run(tmp):
-    args = ("--hf-checkpoint", TINY, "--prompt-data", DATA / "train.jsonl", "--rm-type", "deepscaler", "--num-rollout", 1, "--save", tmp / "out",
-            "--load", tmp / "out", "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--global-batch-size", 4,
+    args = ("--hf-checkpoint", TINY, "--prompt-data", DATA / "train.jsonl", "--input-key", "prompt", "--rm-type", "deepscaler",
+            "--num-rollout", 1, "--save", tmp / "out", "--load", tmp / "out", "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--global-batch-size", 4,
             "--rollout-max-response-len", 24, "--use-dynamic-batch-size", "--max-tokens-per-gpu", 2048, "--tensor-model-parallel-size", 1)
     done = succeed("slime", *args, "--eval-prompt-data", f"{DATA / 'eval.jsonl'}@[:3]")
     check("of 3 answers" in done.stdout, "an answer to each, as there", done.stdout)
     check("round 1 of 1" in done.stdout and "ignored: --use-dynamic-batch-size" in done.stderr, "slime", done.stdout + done.stderr)
     check("1 rounds already" in output("miles", *args), "miles goes on")
+    # Evaluations draw as rollouts do, where they are not told otherwise: of one token each, both answers are the same.
+    for name, own, length in (("as", (), 24), ("own", ("--eval-top-k", 0, "--eval-max-response-len", 9), 9)):
+        out = tmp / name
+        succeed("miles", *args, "--save", out, "--load", out, "--rollout-top-k", 1, "--rm-type", "deterministic_random",
+                "--eval-prompt-data", f"{DATA / 'eval.jsonl'}@[:9]", "--n-samples-per-eval-prompt", 2, *own)
+        one = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
+        check((one["eval/pass@1"] == one["eval/pass@2"]) == (name == "as") and length / 2 < one["eval/response_len/mean"] <= length, "evaluations", one)
     sizes = ("--tensor-model-parallel-size", 2, "--expert-model-parallel-size", 2, "--expert-tensor-parallel-size", 1)
     over = run("miles", *args, "--save", tmp / "ranks", "--load", tmp / "ranks", *sizes, "--optimizer-cpu-offload")
     check(over.returncode == 0 and "rank 1 of 2" in over.stdout and "parity: 0 of" in over.stdout, "ranks", over.stdout + over.stderr)
@@ -140,6 +147,10 @@ def argument_lists_of_miles_run(tmp):
     refused("miles", *args, "--decoder-last-pipeline-num-layers", 18, words=["not built", "--decoder-last-pipeline-num-layers 18"])
     refused("miles", *args, "--custom-rm-path", "a.b", words=["Python functions", "--rm-command"])
     refused("miles", "--save", "x", words=["--hf-checkpoint"])
+    for flag, words in (("--input-key", 'has no "input"'), ("--n-samples-per-prompt", "--n-samples-per-prompt is 1")):
+        at = args.index(flag)
+        left_out = run("miles", *args[:at], *args[at + 2:])
+        check(left_out.returncode == 2 and words in left_out.stderr, "a default of theirs", left_out.stderr)
 
 
 the_published_lines_resolve()
