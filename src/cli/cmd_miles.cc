@@ -1,6 +1,6 @@
 // glint miles, glint slime: argument lists of these trainers, as `glint train grpo`.
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,25 +67,6 @@ Status add_layout(TranslatedTrainArgs& args) {
   return Ok{};
 }
 
-// A flag that the list leaves out is as these trainers have it, not as `glint train grpo` has it.
-void add_defaults(const std::map<std::string, std::string>& values,
-                  std::vector<std::string>& grpo) {
-  const auto value_of = [&](const char* flag, const char* otherwise) {
-    const auto at = values.find(flag);
-    return at == values.end() ? std::string(otherwise) : at->second;
-  };
-  for (const auto& [flag, value] :
-       {std::pair<const char*, std::string>("eps-clip-high", value_of("eps-clip", "0.2")),
-        {"input-key", "input"},
-        {"n-samples-per-prompt", "1"},
-        {"n-samples-per-eval-prompt", "1"},
-        {"lr-decay-style", "linear"},
-        {"adam-beta2", "0.999"},
-        {"weight-decay", "0.01"}}) {
-    if (!values.contains(flag)) grpo.push_back(str("--", flag, "=", value));
-  }
-}
-
 Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
   Options options;
   OptionList own(options);
@@ -112,8 +93,8 @@ Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli)
   }
   std::vector<std::string> grpo = {model};
   if (!load.empty()) grpo.push_back("--resume");
-  grpo.insert(grpo.end(), given.options.begin(), given.options.end());
-  add_defaults(given.values, grpo);
+  std::ranges::copy(given.options, std::back_inserter(grpo));
+  std::ranges::copy(default_options(given.values), std::back_inserter(grpo));
   const Command command = train_grpo_command();
   return command.run(command.info, grpo, cli);
 }

@@ -34,9 +34,9 @@ void divide(std::span<const std::string> args, const OptionList& own,
     std::string name = arg.starts_with("--") ? with_dashes(arg.substr(2)) : "";
     name = name.substr(0, name.find('='));
     const Option* option = find_own(own, name);
-    if (!option && name.starts_with("no-")) option = find_own(own, name.substr(3));
-    const bool is_mine =
-        option || !find_train_flag(name.starts_with("no-") ? name.substr(3) : name);
+    const std::string positive = name.starts_with("no-") ? name.substr(3) : name;
+    if (!option) option = find_own(own, positive);
+    const bool is_mine = option || (!find_train_flag(name) && !find_train_flag(positive));
     std::vector<std::string>& to = is_mine ? mine : others;
     to.push_back(arg);
     args = args.subspan(1);
@@ -46,7 +46,7 @@ void divide(std::span<const std::string> args, const OptionList& own,
       to.push_back(args.front());
       args = args.subspan(1);
     }
-    while (!is_mine && !args.empty() && !args.front().starts_with("-")) {
+    while (!is_mine && !args.empty() && !args.front().starts_with("--")) {
       to.push_back(args.front());
       args = args.subspan(1);
     }

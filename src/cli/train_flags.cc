@@ -84,7 +84,7 @@ constexpr TrainFlag kFlags[] = {
      "calls are read as GLM writes them"},
 
     {"ref-load", Takes::kValue, Does::kNothing,
-     "the reference model of --kl-loss-coef is the one that training begins with"},
+     "--hf-checkpoint is what training begins with, and the reference model"},
     {"use-dynamic-batch-size", Takes::kNothing, Does::kNothing,
      "answers are always packed by tokens"},
     {"data-pad-size-multiplier", Takes::kValue, Does::kNothing, "there is no padding"},
@@ -269,6 +269,23 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
     }
   }
   return out;
+}
+
+std::vector<std::string> default_options(const std::map<std::string, std::string>& values) {
+  const auto eps_clip = values.find("eps-clip");
+  std::vector<std::string> options;
+  for (const auto& [flag, value] :
+       {std::pair<const char*, std::string>("eps-clip-high",
+                                            eps_clip == values.end() ? "0.2" : eps_clip->second),
+        {"input-key", "input"},
+        {"n-samples-per-prompt", "1"},
+        {"n-samples-per-eval-prompt", "1"},
+        {"lr-decay-style", "linear"},
+        {"adam-beta2", "0.999"},
+        {"weight-decay", "0.01"}}) {
+    if (!values.contains(flag)) options.push_back(str("--", flag, "=", value));
+  }
+  return options;
 }
 
 Result<std::vector<std::string>> split_words(std::string_view text) {

@@ -44,6 +44,9 @@ struct TranslatedTrainArgs {
 // suggestion, and on a value that is missing.
 Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args);
 
+// For `glint train grpo`, of flags that are not among `values`: as these trainers have them.
+std::vector<std::string> default_options(const std::map<std::string, std::string>& values);
+
 // The words of `text` as a shell splits them: blanks between, quotes around.
 Result<std::vector<std::string>> split_words(std::string_view text);
 

@@ -74,6 +74,13 @@ TEST(TrainFlags, EvaluationsHaveSamplingOfTheirOwn) {
   EXPECT_EQ(out.planned[0], "--eval-min-new-tokens 2: a least length of answers");
 }
 
+TEST(TrainFlags, WhatIsLeftOutIsAsThere) {
+  const std::vector<std::string> all = default_options({{"eps-clip", "0.3"}, {"lr", "1"}});
+  EXPECT_EQ(all.size(), 7u);
+  EXPECT_EQ(all[0], "--eps-clip-high=0.3");
+  EXPECT_EQ(default_options({{"eps-clip-high", "0.4"}})[0], "--input-key=input");
+}
+
 TEST(TrainFlags, TheModelIsThatOfItsConfig) {
   const auto out = translate(
                        "--spec slime_plugins.models.glm5.glm5 get_glm5_spec --swiglu"

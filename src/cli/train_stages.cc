@@ -1,6 +1,8 @@
 #include "cli/train_stages.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "base/file.h"
 #include "base/progress.h"
@@ -160,7 +162,8 @@ Status train_run(const Launch& launch, Cli& cli) {
                        "; a run goes on in its own folder: give both the same"));
   }
   std::vector<std::string> args = {model, "--resume"};
-  args.insert(args.end(), launch.args.options.begin(), launch.args.options.end());
+  std::ranges::copy(launch.args.options, std::back_inserter(args));
+  std::ranges::copy(default_options(launch.args.values), std::back_inserter(args));
   return run_command(train_grpo_command(), args, cli);
 }
 

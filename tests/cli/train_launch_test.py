@@ -68,6 +68,8 @@ def options_change_the_plan():
     check(other["without_meaning"]["no other program is started"] == "--megatron-path /m --extra-env-vars A=1 --cuda-core-dump", "flags", other)
     named = plan("--num-nodes", 16, "--eval-prompt-data", "aime", "/data/aime.jsonl")
     check(named["arguments"]["eval-prompt-data"] == "/data/aime.jsonl", "NAME PATH", named)
+    below = plan("--num-nodes", 16, "--no-position-embedding", "--rollout-top-k", -1)
+    check(below["arguments"]["rollout-top-k"] == "-1", "a value below 0", below)
     nodes = json.loads(output("train", "train", "--dry-run", "--json", env={"SLURM_JOB_NUM_NODES": "16"}))
     check(nodes["gpus"] == 128, "SLURM's nodes", nodes)
     named = json.loads(output("train", "train", "--dry-run", "--json", "--num-rollout", 7,
