@@ -159,10 +159,10 @@ struct GrpoResultOptions {
     v("eval-reward-key=NAME", eval_reward_key, "as --reward-key (default: the same)");
     v("eval-temperature=T", eval_temperature,
       "0: the most likely token (default: --rollout-temperature)");
-    v("eval-top-p=P", eval_top_p, "default: --rollout-top-p (slime's meaning)");
-    v("eval-top-k=K", eval_top_k, "default: --rollout-top-k (slime's meaning)");
+    v("eval-top-p=P", eval_top_p, "as --rollout-top-p (default: the same) (slime's meaning)");
+    v("eval-top-k=K", eval_top_k, "as --rollout-top-k (default: the same) (slime's meaning)");
     v("eval-max-response-len=N", eval_max_response_len,
-      "tokens of an answer; default: --rollout-max-response-len (slime's meaning)");
+      "as --rollout-max-response-len (default: the same) (slime's meaning)");
     v.section("Result");
     v("save=DIR", save,
       "checkpoints DIR/step-N, DIR/metrics.jsonl, DIR/samples.jsonl and the page DIR/report.html");

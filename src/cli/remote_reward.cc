@@ -50,7 +50,7 @@ Result<double> reward_of(const std::string& url, const std::string& key,
                          const Result<HttpResponse>& answer) {
   if (!answer.ok()) return unavailable(answer.error().message);
   const HttpResponse& response = answer.value();
-  if (response.status != 200)
+  if (response.status / 100 != 2)
     return unavailable(str(url, " answers with status ", response.status));
   return number_of(url, response.body, key);
 }

@@ -7,7 +7,7 @@
 
 namespace glint {
 
-// POSTs {"prompt", "response", "label"} to `url` for each answer, some at once; a 200 answer is a
+// POSTs {"prompt", "response", "label"} to `url` for each answer, some at once; a 2xx answer is a
 // JSON number, the reward, or an object with it. A server that is away, busy (429) or fails (5xx)
 // is asked again, after longer and longer pauses. All answers of a call share a budget of
 // `seconds`. What goes wrong then is kUnavailable, with one sentence that names the server. `tell`

@@ -50,7 +50,7 @@ class RowReader {
       : options_(options), tokenizer_(std::move(tokenizer)) {}
 
   Result<TrainPrompt> read(std::string_view line) {
-    GLINT_TRY(const Json row, parse_json(line));
+    GLINT_TRY(const Json row, parse_json(line).in("expected an object of JSON on each line"));
     if (!row.is_object()) return invalid(str("is ", row.kind(), "; expected an object"));
     const Json* const prompt = row.find(options_.input_key);
     if (!prompt) return invalid(str("has no ", quoted(options_.input_key)));

@@ -42,7 +42,7 @@ class Reader {
 
  private:
   Result<TrainSequence> parse(std::string_view line) {
-    GLINT_TRY(const Json json, parse_json(line));
+    GLINT_TRY(const Json json, parse_json(line).in("expected an object of JSON on each line"));
     const Json *messages = json.find("messages"), *text = json.find("text");
     const Json *prompt = json.find("prompt"), *completion = json.find("completion");
     const bool is_pair = prompt && completion;

@@ -413,7 +413,7 @@ def another_program_grades(tmp):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         args = train(data, tmp / "out", *SMALL, "--rm-url", f"http://127.0.0.1:{server.server_port}/grade", "--save-interval", 0,
                      rm_type="remote_rm")
-        Grader.fails = 2
+        Grader.fails, Grader.status = 2, 201
         done = succeed(*args, "--num-rollout", 1)
         check(done.stderr.count("/grade answers with status 503; it is asked again, for 120.0 s at most") == 1, "a failure passes", done.stderr)
         check(len(Grader.asked) == 4 and all(one["prompt"].endswith("once upon a time") and one["label"] == "x" for one in Grader.asked),
@@ -467,7 +467,7 @@ def wrong_input_is_refused(tmp):
         data.write_text(f"{good}\n\n{line}\n")
         refused(*train(data, save, "--num-rollout", 1), words=[f"{data}, line 3", *words])
 
-    refuse_row("{")
+    refuse_row("{", "expected an object of JSON on each line")
     refuse_row("[]", "expected an object")
     refuse_row('{"text": "a", "label": "1"}', '"prompt"')
     refuse_row('{"prompt": "a"}', '"label"')

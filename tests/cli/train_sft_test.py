@@ -162,7 +162,7 @@ def wrong_input_is_refused(tmp):
         path.write_text(json.dumps(good) + "\n\n" + (line if isinstance(line, str) else json.dumps(line)) + "\n")
         refused("train", "sft", TINY, "--data", path, "--out", tmp / "refused", words=["line 3", *words])
 
-    refuse("{")
+    refuse("{", "expected an object of JSON on each line")
     refuse({"texts": "x"}, "messages")
     refuse({"text": 3}, "text")
     refuse({"messages": []}, "no list of messages")
