@@ -96,10 +96,11 @@ class Builder {
       const auto [at, error] = std::from_chars(text.data(), end, value);
       // "-0" is the integer 0 in Python too.
       if (error == std::errc() && at == end) return add(Json(value), ec);
-      return add(Json(Json::BigInt{text}), ec);
+      return add(Json(Json::BigNumber{text}), ec);
     }
-    // As Python: 1e400 is inf, 1e-400 is 0. The grammar has seen to it that nothing else is there.
-    return add(Json(std::strtod(text.c_str(), nullptr)), ec);
+    // The grammar has seen to it that nothing else is there. As Python: 1e-400 is 0.
+    const double value = std::strtod(text.c_str(), nullptr);
+    return add(std::isfinite(value) ? Json(value) : Json(Json::BigNumber{text}), ec);
   }
 
   bool fail(Code& ec, std::string problem) {
@@ -166,8 +167,8 @@ void append_value(std::string& out, const Json& value, JsonStyle style, int inde
     out += value.as_bool() ? "true" : "false";
   } else if (value.is_int()) {
     out += std::to_string(value.as_int());
-  } else if (value.is_big_int()) {
-    out += value.as_big_int().digits;
+  } else if (value.is_big_number()) {
+    out += value.as_big_number().text;
   } else if (value.is_double()) {
     const double d = value.as_double();
     // As Python's json: not JSON, but what every peer prints and reads.
@@ -205,7 +206,7 @@ void append_value(std::string& out, const Json& value, JsonStyle style, int inde
 
 double Json::as_double() const {
   if (is_int()) return static_cast<double>(as_int());
-  if (is_big_int()) return std::strtod(as_big_int().digits.c_str(), nullptr);
+  if (is_big_number()) return std::strtod(as_big_number().text.c_str(), nullptr);
   return std::get<double>(value_);
 }
 
@@ -229,6 +230,7 @@ void Json::set(std::string_view key, Json value) {
 }
 
 const char* Json::kind() const {
+  if (is_big_number() && !as_big_number().is_integer()) return "a number";
   static constexpr const char* kKinds[] = {"null",       "a boolean", "an integer", "a number",
                                            "an integer", "a text",    "a list",     "an object"};
   return kKinds[value_.index()];

@@ -1,4 +1,4 @@
-// JSON: a value that keeps what the text said (key order, integers of any size, doubles to the last
+// JSON: a value that keeps what the text said (key order, numbers of any size, doubles to the last
 // bit), a parser with a depth limit for hostile input, and a writer in Python's or in compact form.
 //
 // The grammar is Boost.JSON's; its number conversion and its DOM are not used (they lose bits, and
@@ -18,9 +18,10 @@ namespace glint {
 
 class Json {
  public:
-  struct BigInt {  // an integer outside int64, as its digits
-    std::string digits;
-    bool operator==(const BigInt&) const = default;
+  struct BigNumber {  // an integer outside int64, or a number beyond all doubles, as its text
+    std::string text;
+    bool is_integer() const { return text.find_first_of(".eE") == text.npos; }
+    bool operator==(const BigNumber&) const = default;
   };
   using Array = std::vector<Json>;
   using Member = std::pair<std::string, Json>;
@@ -33,7 +34,7 @@ class Json {
   Json(int value) : value_(std::int64_t{value}) {}
   Json(std::int64_t value) : value_(value) {}
   Json(double value) : value_(value) {}
-  Json(BigInt value) : value_(std::move(value)) {}
+  Json(BigNumber value) : value_(std::move(value)) {}
   Json(const char* value) : value_(std::string(value)) {}
   Json(std::string_view value) : value_(std::string(value)) {}
   Json(std::string value) : value_(std::move(value)) {}
@@ -44,8 +45,8 @@ class Json {
   bool is_bool() const { return std::holds_alternative<bool>(value_); }
   bool is_int() const { return std::holds_alternative<std::int64_t>(value_); }
   bool is_double() const { return std::holds_alternative<double>(value_); }
-  bool is_big_int() const { return std::holds_alternative<BigInt>(value_); }
-  bool is_number() const { return is_int() || is_double() || is_big_int(); }
+  bool is_big_number() const { return std::holds_alternative<BigNumber>(value_); }
+  bool is_number() const { return is_int() || is_double() || is_big_number(); }
   bool is_string() const { return std::holds_alternative<std::string>(value_); }
   bool is_array() const { return std::holds_alternative<Array>(value_); }
   bool is_object() const { return std::holds_alternative<Object>(value_); }
@@ -54,7 +55,7 @@ class Json {
   bool as_bool() const { return std::get<bool>(value_); }
   std::int64_t as_int() const { return std::get<std::int64_t>(value_); }
   double as_double() const;  // of any number
-  const BigInt& as_big_int() const { return std::get<BigInt>(value_); }
+  const BigNumber& as_big_number() const { return std::get<BigNumber>(value_); }
   const std::string& as_string() const { return std::get<std::string>(value_); }
   const Array& as_array() const { return std::get<Array>(value_); }
   Array& as_array() { return std::get<Array>(value_); }
@@ -76,7 +77,7 @@ class Json {
   bool operator==(const Json&) const = default;
 
  private:
-  std::variant<std::nullptr_t, bool, std::int64_t, double, BigInt, std::string, Array, Object>
+  std::variant<std::nullptr_t, bool, std::int64_t, double, BigNumber, std::string, Array, Object>
       value_ = nullptr;
 };
 

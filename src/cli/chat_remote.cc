@@ -236,7 +236,7 @@ Json request_of(const ChatOptions& options, const std::string& model, Json tools
   set("top_k", options.top_k);
   set("min_p", options.min_p);
   set("repetition_penalty", options.repetition_penalty);
-  if (options.seed) request.set("seed", Json::BigInt{std::to_string(*options.seed)});
+  if (options.seed) request.set("seed", Json::BigNumber{std::to_string(*options.seed)});
   if (options.max_tokens > 0) request.set("max_tokens", options.max_tokens);
   if (!options.thinking)
     request.set("chat_template_kwargs", Json::Object{{"enable_thinking", false}});

@@ -45,7 +45,7 @@ Result<std::vector<TokenId>> ids_of_line(const Json& line) {
   if (!list || !list->is_array()) return invalid("expected {\"ids\": [...]}");
   std::vector<TokenId> ids;
   for (const Json& item : list->as_array()) {
-    const bool huge = item.is_big_int() && item.as_double() > 0;
+    const bool huge = item.is_big_number() && item.as_double() > 0;
     if (!item.is_int() && !huge) {
       return invalid(
           str("expected token ids, found ", item.is_number() ? dump_json(item) : item.kind()));

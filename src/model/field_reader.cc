@@ -46,8 +46,9 @@ std::int64_t FieldReader::integer(std::string_view key, std::int64_t min, std::i
                                   std::optional<std::int64_t> fallback) {
   const Json* value = required(key, fallback.has_value(), "an integer");
   if (!value) return fallback.value_or(min);
-  if (!value->is_int() && !value->is_big_int()) return wrong_kind(key, *value, "an integer"), min;
-  if (value->is_big_int() || value->as_int() < min || value->as_int() > max) {
+  if (!value->is_int() && !value->is_big_number())
+    return wrong_kind(key, *value, "an integer"), min;
+  if (value->is_big_number() || value->as_int() < min || value->as_int() > max) {
     return fail(str(key, " is ", shown(*value), "; expected ", min, " to ", max)), min;
   }
   return value->as_int();

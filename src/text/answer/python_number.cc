@@ -62,7 +62,7 @@ std::optional<Json> parse_python_int(std::string_view text) {
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, value);
   if (error == std::errc() && stop == end) return Json(value);
-  return Json(Json::BigInt{std::move(digits)});
+  return Json(Json::BigNumber{std::move(digits)});
 }
 
 std::optional<double> parse_python_float(std::string_view text) {
@@ -81,7 +81,7 @@ std::optional<double> parse_python_float(std::string_view text) {
 
 Json truncated(double value) {
   if (std::fabs(value) < 0x1p63) return Json(static_cast<std::int64_t>(value));
-  return Json(Json::BigInt{formatted("%.0f", std::trunc(value))});
+  return Json(Json::BigNumber{formatted("%.0f", std::trunc(value))});
 }
 
 }  // namespace glint

@@ -44,36 +44,25 @@ unsigned type_of_name(std::string_view name) {
 unsigned type_of_value(const Json& value) {
   if (value.is_null()) return kNullType;
   if (value.is_bool()) return kBooleanType;
-  if (value.is_int() || value.is_big_int()) return kIntegerType;
-  if (value.is_double()) return kNumberType;
+  const bool is_big = value.is_big_number();
+  if (value.is_int() || (is_big && value.as_big_number().is_integer())) return kIntegerType;
+  if (value.is_number()) return kNumberType;
   if (value.is_string()) return kStringType;
   return value.is_array() ? kArrayType : kObjectType;
 }
 
-bool is_finite(const Json& value) {
-  if (value.is_double()) return std::isfinite(value.as_double());
-  if (value.is_array()) {
-    for (const Json& item : value.as_array()) {
-      if (!is_finite(item)) return false;
-    }
-  }
-  if (value.is_object()) {
-    for (const Json::Member& member : value.as_object()) {
-      if (!is_finite(member.second)) return false;
-    }
-  }
-  return true;
-}
-
-std::optional<Json> finite_json(std::string_view text) {
+std::optional<Json> json_of(std::string_view text) {
   Result<Json> parsed = parse_json(text);
-  if (!parsed.ok() || !is_finite(parsed.value())) return {};
+  if (!parsed.ok()) return {};
   return std::move(parsed).value();
 }
 
+// No digit of an integer is lost, and a number beyond all doubles stays as it is written.
 std::optional<Json> number_of(std::string_view text) {
+  if (std::optional<Json> integer = parse_python_int(text)) return integer;
   const std::optional<double> value = parse_python_float(text);
-  if (!value || !std::isfinite(*value)) return {};
+  if (!value) return {};
+  if (!std::isfinite(*value)) return json_of(text);
   return *value == std::trunc(*value) ? truncated(*value) : Json(*value);
 }
 
@@ -96,7 +85,7 @@ std::optional<Json> value_of_type(std::string_view text, SchemaType type) {
       return boolean_of(text);
     case kObjectType:
     case kArrayType:
-      return finite_json(text);
+      return json_of(text);
     case kStringType:
       return Json(text);
     case kUnknownType:
@@ -209,7 +198,7 @@ Json ToolTyping::value(std::string_view text, const Json* schema) {
       return *std::move(found);
     }
   }
-  if (std::optional<Json> found = finite_json(text)) return *std::move(found);
+  if (std::optional<Json> found = json_of(text)) return *std::move(found);
   return Json(text);
 }
 

@@ -35,11 +35,11 @@ TEST(ToolTyping, the_first_type_that_fits) {
   EXPECT_EQ(typed(R"({"type":"object"})", "{'a': 1}"), "\"{'a': 1}\"");
   EXPECT_EQ(typed(R"({"type":"integer"})", "4.5"), "4.5");  // nothing fits: what JSON says
   EXPECT_EQ(typed(R"({"type":"integer"})", "four"), "\"four\"");
-  EXPECT_EQ(typed(R"({"type":"integer"})", "1e999"), "\"1e999\"");
+  EXPECT_EQ(typed(R"({"type":"integer"})", "1e999"), "1e999");
   EXPECT_EQ(typed(R"({"type":"any"})", "{\"a\":1}"), R"({"a": 1})");
   EXPECT_EQ(typed("{}", "42"), "\"42\"");
   EXPECT_EQ(typed(R"({"type":"object"})", "[1, NaN]"), "\"[1, NaN]\"");
-  EXPECT_EQ(typed(R"({"type":"object"})", "[1e999]"), "\"[1e999]\"");
+  EXPECT_EQ(typed(R"({"type":"object"})", "[1e999]"), "[1e999]");
 }
 
 TEST(ToolTyping, types_come_from_everywhere) {
@@ -86,6 +86,9 @@ TEST(ToolTyping, numbers_are_pythons) {
   EXPECT_EQ(typed(number, "-0.0"), "0");
   EXPECT_EQ(typed(number, "1e23"), "99999999999999991611392");
   EXPECT_EQ(typed(number, "1e-999"), "0");
+  EXPECT_EQ(typed(number, "12345678901234567890"), "12345678901234567890");
+  EXPECT_EQ(typed(number, " -1e999 "), "-1e999");
+  EXPECT_EQ(typed(number, "9" + std::string(5000, '0')), "9" + std::string(5000, '0'));
   EXPECT_EQ(typed(number, "nan"), "\"nan\"");
   EXPECT_EQ(typed(number, "1e"), "\"1e\"");
   EXPECT_EQ(typed(number, "0x1p3"), "\"0x1p3\"");

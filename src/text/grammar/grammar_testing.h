@@ -72,7 +72,7 @@ inline std::size_t num_characters(const std::string& text) {
 
 inline bool has_type(const Json& value, const std::string& type) {
   if (type == "integer")
-    return value.is_int() || value.is_big_int() ||
+    return value.is_int() || (value.is_big_number() && value.as_big_number().is_integer()) ||
            (value.is_double() && value.as_double() == std::trunc(value.as_double()));
   return (type == "null" && value.is_null()) || (type == "boolean" && value.is_bool()) ||
          (type == "number" && value.is_number()) || (type == "string" && value.is_string()) ||

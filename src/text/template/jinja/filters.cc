@@ -156,7 +156,7 @@ Result<Value> integer(Runtime& runtime, const Value& input, const Arguments& arg
     if (!real || !std::isfinite(*real)) return bound.get(0, Value(0));
     number = truncated(*real);
   }
-  return number->is_int() ? Value(number->as_int()) : Value(BigInt{number->as_big_int().digits});
+  return number->is_int() ? Value(number->as_int()) : Value(BigInt{number->as_big_number().text});
 }
 
 Result<Value> default_value(Runtime&, const Value& input, const Arguments& arguments) {

@@ -10,8 +10,9 @@ Result<Value> to_value(Runtime& runtime, const Json& json) {
   if (json.is_null()) return Value();
   if (json.is_bool()) return Value(json.as_bool());
   if (json.is_int()) return Value(json.as_int());
-  if (json.is_big_int()) return Value(BigInt{json.as_big_int().digits});
-  if (json.is_double()) return Value(json.as_double());
+  if (json.is_big_number() && json.as_big_number().is_integer())
+    return Value(BigInt{json.as_big_number().text});
+  if (json.is_number()) return Value(json.as_double());  // beyond all doubles: inf, as in Python
   if (json.is_string()) return runtime.make_string(json.as_string());
   const Runtime::Nesting nesting(runtime);
   GLINT_TRY_STATUS(nesting.check());
