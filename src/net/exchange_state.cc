@@ -182,6 +182,11 @@ bool ExchangeState::gone() const {
   return gone_;
 }
 
+bool ExchangeState::streams() const {
+  const std::lock_guard lock(mutex_);
+  return phase_ == Phase::kStreaming;
+}
+
 std::size_t ExchangeState::num_unsent() const {
   const std::lock_guard lock(mutex_);
   return bytes_.size() + taken_;
@@ -238,6 +243,7 @@ void HttpExchange::finish() { state_->finish(); }
 void HttpExchange::on_disconnect(std::function<void()> fn) { state_->on_disconnect(std::move(fn)); }
 std::size_t HttpExchange::num_unsent() const { return state_->num_unsent(); }
 bool HttpExchange::gone() const { return state_->gone(); }
+bool HttpExchange::streams() const { return state_->streams(); }
 
 namespace {
 

@@ -59,6 +59,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   void finish();
   void on_disconnect(std::function<void()> fn);
   bool gone() const;
+  bool streams() const;
   std::size_t num_unsent() const;
 
   // HttpConnection's, on the io thread.

@@ -62,6 +62,7 @@ class HttpExchange {
   void begin_stream(int status, HttpHeaders headers);
   bool write(std::string_view bytes);
   void finish();
+  bool streams() const;  // between begin_stream() and its end
 
   // `fn` is called once, on the io thread, if the client goes away before respond() or finish()
   // (also at once if it is already gone). This is how a vanished client is noticed while nothing is

@@ -100,7 +100,8 @@ struct ApiRequest {
   std::string model = {};
 
   std::vector<Prompt> prompts = {};  // of completions and generate
-  bool batch = false;                // they came as a list
+  bool batch = false;                // they came as a list, or this is one of a list
+  int first_choice = 0;              // of one of a list: how many choices those before it have
   std::optional<ChatInput> chat = {};
   ToolUse tools = {};
   bool plain_content = false;  // special tokens of users and tools are text
@@ -109,7 +110,7 @@ struct ApiRequest {
   std::optional<std::uint64_t> seed = {};
   AnswerEnd end = {};
   std::vector<std::string> bad_words = {};
-  std::optional<GrammarSpec> grammar = {};
+  std::shared_ptr<const GrammarSpec> grammar = {};
   int n = 1;
   int best_of = 1;  // at least n
   bool echo = false;

@@ -31,8 +31,9 @@ const char* id_prefix(Api api) {
 }
 
 // As much of it as a session looks at.
-GrammarSpec outline(const GrammarSpec& spec) {
-  return {.kind = spec.kind, .lenient = spec.lenient && !spec.instead};
+std::shared_ptr<const GrammarSpec> outline(const GrammarSpec& spec) {
+  return std::make_shared<const GrammarSpec>(
+      GrammarSpec{.kind = spec.kind, .lenient = spec.lenient && !spec.instead});
 }
 
 // Frees the fields that only preparing needed; they would be held in the queue and until the end.
@@ -191,22 +192,35 @@ ApiStatus Generations::check_wait() const {
       .retry_after = std::max(1.0, wait - config_.max_queue_seconds)};
 }
 
-void Generations::submit(const Json& body, Api api, ReadRequest read, Reply reply) {
-  auto request = parse_request(body, api, read, parse_context());
-  if (!request.ok()) return reply.fail(request.error());
-  submit(std::move(request).value(), std::move(reply));
+void Generations::submit(std::vector<ApiRequest> requests, Reply reply) {
+  if (ApiStatus status = check_wait(); !status.ok()) return reply.fail(status.error());
+  std::vector<Prepared> all;
+  std::int64_t prompt_scores = 0;
+  for (ApiRequest& request : requests) {
+    Result<Prepared, ApiError> prepared = prepare_for(request, reply);
+    if (!prepared.ok()) return reply.fail(prepared.error());
+    prompt_scores += prepared.value().prompt_scores;
+    all.push_back(std::move(prepared).value());
+  }
+  if (ApiStatus status = check_prompt_scores(prompt_scores); !status.ok())
+    return reply.fail(status.error());
+  const bool is_list = requests.front().api == Api::kGenerate && requests.front().batch;
+  std::vector<Reply> replies = is_list ? reply.split(all.size()) : std::vector{std::move(reply)};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    begin(std::move(requests[i]), std::move(all[i]), std::move(replies[i]));
 }
 
-void Generations::submit(ApiRequest request, Reply reply) {
-  if (ApiStatus status = check_model(request.model); !status.ok())
-    return reply.fail(status.error());
+Result<Prepared, ApiError> Generations::prepare_for(ApiRequest& request, const Reply& reply) {
+  GLINT_TRY_STATUS(check_model(request.model));
   if (request.model.empty()) request.model = config_.served_names.front();
-  if (ApiStatus status = check_wait(); !status.ok()) return reply.fail(status.error());
   if (reply.context().want_timings) request.form.return_timings = true;
   request.turn.cancelled = [&reply] { return reply.gone(); };
   auto prepared = prepare(request, model_, config_, ids_.number());
-  if (!prepared.ok()) return reply.fail(prepared.error());
   request.turn.cancelled = {};
+  return prepared;
+}
+
+void Generations::begin(ApiRequest request, Prepared prepared, Reply reply) {
   const ExecutorInfo& executor = executor_->info();
   ResponseInfo info = {.id = request.api == Api::kGenerate && !request.turn.rid.empty()
                                  ? request.turn.rid
@@ -220,10 +234,10 @@ void Generations::submit(ApiRequest request, Reply reply) {
   const Live live = {.id = info.id,
                      .rid = request.turn.rid,
                      .request_id = reply.context().request_id,
-                     .num_requests = static_cast<int>(prepared.value().requests.size())};
+                     .num_requests = static_cast<int>(prepared.requests.size())};
   auto ready = std::make_shared<Ready>(Ready{.number = 0,
                                              .request = std::move(request),
-                                             .prepared = std::move(prepared).value(),
+                                             .prepared = std::move(prepared),
                                              .info = std::move(info),
                                              .reply = std::move(reply),
                                              .aborted = live.aborted});
@@ -236,11 +250,11 @@ void Generations::submit(ApiRequest request, Reply reply) {
 // It goes on when the grammar is there; meanwhile it takes no thread.
 void Generations::compile_grammar(std::shared_ptr<Ready> ready) {
   try {
-    const GrammarSpec spec = *ready->request.grammar;
-    const char* field = grammar_field(spec);
+    const std::shared_ptr<const GrammarSpec> spec = ready->request.grammar;
+    const char* field = grammar_field(*spec);
     forget_prompt(ready->request);
     const auto gone = [ready] { return ready->reply.gone() || *ready->aborted; };
-    model_.grammars->compile(spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
+    model_.grammars->compile(*spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
       ready->reply.guard([&] { take_grammar(*ready, std::move(grammar), field); });
     });
   } catch (const std::bad_alloc&) {
@@ -256,8 +270,16 @@ void Generations::take_grammar(Ready& ready, GrammarService::Grammar grammar, co
   }
   forget(ready.number);
   if (ready.reply.gone()) return;
-  if (*ready.aborted) return ready.reply.fail({.status = 503, .message = "the request is aborted"});
-  ready.reply.fail(grammar_error(grammar.error(), field));
+  if (*ready.aborted) return refuse(ready, {.status = 503, .message = "the request is aborted"});
+  refuse(ready, grammar_error(grammar.error(), field));
+}
+
+// Another part of its reply may stream already.
+void Generations::refuse(Ready& ready, const ApiError& error) const {
+  std::string event;
+  if (ready.request.form.stream)
+    make_writer(ready.request, ready.info, names_)->error(error, event);
+  ready.reply.fail(error, event);
 }
 
 void Generations::start(Ready& ready) {

@@ -42,10 +42,9 @@ class Generations {
   // more.
   ~Generations();
 
-  // On a request thread. Answers `reply`, at once or when the engine is done.
-  void submit(const Json& body, Api api, ReadRequest read, Reply reply);
-  // The same for a request that was not read from a body.
-  void submit(ApiRequest request, Reply reply);
+  // On a request thread. Answers `reply`, at once or when the engine is done; several requests are
+  // its parts.
+  void submit(std::vector<ApiRequest> requests, Reply reply);
 
   // Cancels the requests whose own id or whose client's id (rid, x-request-id) is `id`; all if it
   // is empty. Returns how many.
@@ -89,8 +88,11 @@ class Generations {
   };
 
   void on_events(std::vector<TokenEvent> events);
+  Result<Prepared, ApiError> prepare_for(ApiRequest& request, const Reply& reply);
+  void begin(ApiRequest request, Prepared prepared, Reply reply);
   void compile_grammar(std::shared_ptr<Ready> ready);
   void take_grammar(Ready& ready, GrammarService::Grammar grammar, const char* field);
+  void refuse(Ready& ready, const ApiError& error) const;
   void start(Ready& ready);
   void run_requests(Ready& ready);
   static void run_session(Session& session, const std::function<void(Session&)>& run);

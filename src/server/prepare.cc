@@ -194,24 +194,27 @@ namespace {
 
 // Where calls are only text, nothing holds them to a form.
 bool needs_grammar(const ApiRequest& request, const DeltaOptions& deltas) {
-  const std::optional<GrammarSpec>& spec = request.grammar;
+  const std::shared_ptr<const GrammarSpec>& spec = request.grammar;
   return spec && (!spec->lenient || spec->instead || deltas.parse_tools);
 }
 
-ApiStatus check_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
-  if (request.facts.prompt_logprobs < 0) return Ok{};
+std::int64_t count_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
   std::int64_t scores = 0;
   for (const std::vector<TokenId>& prompt : prepared.prompts)
     scores +=
         std::int64_t{std::ssize(prompt)} * (request.facts.prompt_logprobs + 1) * request.best_of;
-  if (scores <= kMaxPromptScores) return Ok{};
-  return ApiError{.message = str("the request asks for ", scores,
+  return scores;
+}
+
+}  // namespace
+
+ApiStatus check_prompt_scores(std::int64_t prompt_scores) {
+  if (prompt_scores <= kMaxPromptScores) return Ok{};
+  return ApiError{.message = str("the request asks for ", prompt_scores,
                                  " log-probabilities of prompt tokens; one may ask for ",
                                  kMaxPromptScores, ": send fewer prompts, or ask for fewer"),
                   .param = "prompt_logprobs"};
 }
-
-}  // namespace
 
 Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
                                    const ServerConfig& config, std::uint64_t seed) {
@@ -221,7 +224,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   out.needs_grammar = needs_grammar(request, out.deltas);
   out.after_reasoning = out.deltas.in_reasoning;
   out.hide_answer = request.end.max_tokens == 0;
-  GLINT_TRY_STATUS(check_prompt_scores(request, out));
+  out.prompt_scores = count_prompt_scores(request, out);
   if (out.deltas.in_reasoning) out.thinking_budget = request.end.thinking_budget;
 
   Request base;
@@ -240,16 +243,20 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
                .prompt_logprobs = request.facts.prompt_logprobs,
                .routed_experts = request.facts.routed_experts,
                .selected_keys = request.facts.keys};
-  const std::uint64_t first_seed = request.seed.value_or(config.defaults.seed.value_or(seed));
+  const std::optional<std::uint64_t> wanted = request.seed ? request.seed : config.defaults.seed;
+  const std::uint64_t first_seed = wanted.value_or(seed);
   for (const Shared<std::vector<TokenId>>& prompt : out.prompts) {
     GLINT_TRY(base.max_tokens,
               answer_length(request, static_cast<int>(prompt.size()), config.max_model_len));
     base.prompt = prompt;
+    // A seed is each prompt's; without one, equal prompts have different answers.
+    const std::uint64_t first = wanted ? 0 : out.requests.size();
     for (int choice = 0; choice < request.best_of; ++choice) {
       Request one = base;
-      const auto draw = philox(first_seed, static_cast<std::uint64_t>(choice), 0);
+      const std::uint64_t place = first + static_cast<std::uint64_t>(choice);
+      const auto draw = philox(first_seed, place, 0);
       one.sampling.seed =
-          choice == 0 ? first_seed : std::uint64_t{draw[0]} << 32 | std::uint64_t{draw[1]};
+          place == 0 ? first_seed : std::uint64_t{draw[0]} << 32 | std::uint64_t{draw[1]};
       out.requests.push_back(std::move(one));
     }
   }

@@ -45,6 +45,7 @@ struct Prepared {
   bool forbid_calls = false;
   std::optional<int> thinking_budget = {};  // where the answer begins with a thought
   bool hide_answer = false;                 // max_tokens 0: the prompt alone was wanted
+  std::int64_t prompt_scores = 0;           // log-probabilities of prompt tokens
 };
 
 // The prompt of a conversation, as text; with plain_content it holds marks (plain_content.h).
@@ -61,6 +62,9 @@ ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int 
 // Everything but the grammar. `seed` is for requests that bring none.
 Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
                                    const ServerConfig& config, std::uint64_t seed);
+
+// Refuses more than one body may ask for.
+ApiStatus check_prompt_scores(std::int64_t prompt_scores);
 
 // The field of a request that a grammar comes from, and why there is none, as its client is told.
 const char* grammar_field(const GrammarSpec& spec);

@@ -1,6 +1,10 @@
 #include "server/reply.h"
 
+#include <algorithm>
+#include <iterator>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include "base/log.h"
 #include "base/seconds.h"
@@ -9,6 +13,32 @@
 namespace glint {
 
 double RequestContext::seconds() const { return seconds_since(begin); }
+
+// Shared by the parts of a reply.
+struct Reply::Parts {
+  Parts(Reply of, std::size_t count)
+      : whole(std::move(of)), answers(count), on_end(count), num_open(count) {}
+
+  // Nobody is answered any more. False: that was so.
+  bool end() {
+    std::vector<std::function<void()>> all;
+    {
+      const std::lock_guard lock(mutex);
+      if (std::exchange(has_ended, true)) return false;
+      all.swap(on_end);
+    }
+    for (const std::function<void()>& fn : all)
+      if (fn) fn();
+    return true;
+  }
+
+  Reply whole;
+  std::mutex mutex;
+  std::vector<Json> answers;
+  std::vector<std::function<void()>> on_end;
+  std::size_t num_open;
+  bool has_ended = false;  // one has failed, or the client is gone
+};
 
 Reply::Reply(HttpExchange exchange, std::shared_ptr<const RequestContext> context,
              std::shared_ptr<Metrics> metrics)
@@ -40,16 +70,92 @@ void Reply::fail_thrown(const std::exception& thrown) noexcept {
   }
 }
 
+std::vector<Reply> Reply::split(std::size_t count) const {
+  const auto parts = std::make_shared<Parts>(*this, count);
+  parts->whole.on_disconnect([weak = std::weak_ptr(parts)] {
+    if (const std::shared_ptr<Parts> alive = weak.lock()) alive->end();
+  });
+  std::vector<Reply> all(count, *this);
+  for (std::size_t i = 0; i < count; ++i) {
+    all[i].parts_ = parts;
+    all[i].part_ = i;
+  }
+  return all;
+}
+
+void Reply::respond(const Json& json) {
+  if (!parts_) return respond(json_response(json));
+  Json::Array all;
+  {
+    const std::lock_guard lock(parts_->mutex);
+    if (parts_->has_ended) return;
+    parts_->answers[part_] = json;
+    if (--parts_->num_open > 0) return;
+    for (Json& answer : parts_->answers) {
+      if (!answer.is_array())
+        all.push_back(std::move(answer));
+      else
+        std::ranges::move(answer.as_array(), std::back_inserter(all));
+    }
+  }
+  parts_->whole.respond(Json(std::move(all)));
+}
+
+void Reply::fail(const ApiError& error, std::string_view event) {
+  if (parts_) {
+    if (parts_->end()) parts_->whole.fail(error, event);
+    return;
+  }
+  if (event.empty() || !exchange_.streams())
+    return respond(error_response(error, context_->style, context_->request_id));
+  exchange_.write(event);
+  finish({});
+}
+
 void Reply::begin_events() {
+  std::unique_lock<std::mutex> lock;
+  if (parts_) {
+    lock = std::unique_lock(parts_->mutex);
+    if (parts_->has_ended || exchange_.streams()) return;
+  }
   metrics_->http_response(context_->method, context_->route, 200);
   exchange_.begin_stream(200, with_common({{"content-type", "text/event-stream; charset=utf-8"},
                                            {"cache-control", "no-cache"},
                                            {"x-accel-buffering", "no"}}));
 }
 
-void Reply::finish() {
+bool Reply::write(std::string_view bytes) {
+  if (!parts_) return exchange_.write(bytes);
+  const std::lock_guard lock(parts_->mutex);
+  return !parts_->has_ended && exchange_.write(bytes);
+}
+
+void Reply::finish(std::string_view last) {
+  if (parts_) {
+    const std::lock_guard lock(parts_->mutex);
+    if (parts_->has_ended || --parts_->num_open > 0) return;
+  }
   metrics_->http_duration(context_->method, context_->route, context_->seconds());
+  exchange_.write(last);
   exchange_.finish();
+}
+
+void Reply::on_disconnect(std::function<void()> fn) {
+  if (!parts_) return exchange_.on_disconnect(std::move(fn));
+  {
+    const std::lock_guard lock(parts_->mutex);
+    if (!parts_->has_ended) {
+      parts_->on_end[part_] = std::move(fn);
+      return;
+    }
+  }
+  fn();
+}
+
+bool Reply::gone() const {
+  if (!parts_) return exchange_.gone();
+  const std::lock_guard lock(parts_->mutex);
+  return parts_->has_ended || exchange_.gone();
 }
 
 }  // namespace glint

@@ -1,5 +1,6 @@
 // Reply: the answer to one HTTP request, with what every answer carries (request id, trace, CORS)
-// and what is counted of it. A copyable handle, like HttpExchange; from any thread.
+// and what is counted of it; or a part of one, where a list of prompts is as many requests. A
+// copyable handle, like HttpExchange; from any thread.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "net/http_server.h"
 #include "net/trace_context.h"
@@ -35,18 +37,22 @@ class Reply {
   Reply(HttpExchange exchange, std::shared_ptr<const RequestContext> context,
         std::shared_ptr<Metrics> metrics);
 
-  void respond(HttpResponse response);
-  void respond(const Json& json) { respond(json_response(json)); }
-  void fail(const ApiError& error) {
-    respond(error_response(error, context_->style, context_->request_id));
-  }
+  // `count` replies in the place of this one. Their answers, or what those hold that are lists,
+  // make one list; or all share a stream, which ends with the last of them. The first that fails is
+  // the answer, and the others' client is gone.
+  std::vector<Reply> split(std::size_t count) const;
 
-  // As HttpExchange's. The stream is one of server-sent events.
+  void respond(HttpResponse response);
+  void respond(const Json& json);
+  // A stream that has begun ends with `event` instead.
+  void fail(const ApiError& error, std::string_view event = {});
+
+  // As HttpExchange's. The stream is one of server-sent events; `last` is its end.
   void begin_events();
-  bool write(std::string_view bytes) { return exchange_.write(bytes); }
-  void finish();
-  void on_disconnect(std::function<void()> fn) { exchange_.on_disconnect(std::move(fn)); }
-  bool gone() const { return exchange_.gone(); }
+  bool write(std::string_view bytes);
+  void finish(std::string_view last);
+  void on_disconnect(std::function<void()> fn);
+  bool gone() const;
   std::size_t num_unsent() const { return exchange_.num_unsent(); }
 
   // Runs `fn`, on whose behalf this is answered. Memory that runs out there is this request's 503.
@@ -62,12 +68,16 @@ class Reply {
   const RequestContext& context() const { return *context_; }
 
  private:
+  struct Parts;
+
   HttpHeaders with_common(HttpHeaders headers) const;
   void fail_thrown(const std::exception& thrown) noexcept;
 
   HttpExchange exchange_;
   std::shared_ptr<const RequestContext> context_;
   std::shared_ptr<Metrics> metrics_;
+  std::shared_ptr<Parts> parts_ = {};  // null: the whole
+  std::size_t part_ = 0;
 };
 
 }  // namespace glint

@@ -388,6 +388,68 @@ TEST(ServerAnswers, generate_speaks_tokens) {
             "[11,12,13");
 }
 
+TEST(ServerAnswers, generate_takes_lists_of_prompts_with_fields_of_each) {
+  TestServerOptions options;
+  options.executor.script = [](const Request& r) { return std::vector<TokenId>(40, r.prompt[0]); };
+  TestServer server("", options);
+  const std::string body = R"("input_ids": [[5], [6], [7]], "rid": ["a", "b", "c"],
+      "sampling_params": [{"max_new_tokens": 1}, {"max_new_tokens": 2, "n": 2},
+      {"max_new_tokens": 30}], "return_logprob": [true, false, false])";
+  const Json all = server.post("/generate", "{" + body + "}");
+  ASSERT_EQ(all.as_array().size(), 4u);
+  EXPECT_EQ(at(all, "0.output_ids") + at(all, "2.output_ids"), "[5][6,6]");
+  EXPECT_EQ(at(all, "0.meta_info.id") + at(all, "2.meta_info.id") + at(all, "3.meta_info.id"),
+            "a-0b-2c-3");
+  EXPECT_NE(at(all, "0.meta_info.output_token_logprobs"), "");
+  EXPECT_EQ(at(all, "3.meta_info.output_token_logprobs"), "");
+  EXPECT_EQ(server.post("/generate", R"({"input_ids": [[5]]})").as_array().size(), 1u);
+
+  const auto events = server.events("/generate", R"({"stream": true, )" + body + "}");
+  std::map<std::string, std::string> last;
+  for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+    const Json event = parse_json(events[i]).value();
+    last[at(event, "index")] = at(event, "output_ids");
+  }
+  EXPECT_EQ(events.back(), "[DONE]");
+  EXPECT_EQ(last["0"] + last["1"] + last["2"], "[5][6,6][6,6]");
+  EXPECT_EQ(last["3"].size(), 61u);
+}
+
+TEST(ServerAnswers, one_prompt_that_fails_fails_its_list) {
+  TestServer server("Hello");
+  const HttpResponse refused = server.send("POST", "/generate", R"({"input_ids": [[5], [6]],
+      "sampling_params": [{}, {"regex": "("}]})");
+  EXPECT_EQ(refused.status, 400) << refused.body;
+  // The first is answered while the second's grammar takes its time.
+  const auto events = server.events("/generate", R"({"input_ids": [[5], [6], [7]], "stream": true,
+      "sampling_params": [{}, {"regex": "([a-z]{1,30}){1,8}"}, {"regex": "(("}]})");
+  ASSERT_GE(events.size(), 3u);
+  EXPECT_EQ(events[events.size() - 2].substr(0, 9), R"({"error":)");
+  EXPECT_EQ(events.back(), "[DONE]");
+}
+
+TEST(ServerAnswers, equal_prompts_of_a_list_are_drawn_by_themselves_unless_a_seed_is_given) {
+  Guarded<std::vector<std::uint64_t>> seeds;
+  TestServerOptions options;
+  options.executor.script = [&](const Request& r) {
+    auto all = seeds.load();
+    all.push_back(r.sampling.seed);
+    seeds.store(all);
+    return std::vector<TokenId>{5};
+  };
+  TestServer server("", options);
+  const auto num_different = [&](const char* path, const std::string& body) {
+    seeds.store({});
+    server.post(path, body);
+    const auto all = seeds.load();
+    EXPECT_EQ(all.size(), 3u);
+    return std::set(all.begin(), all.end()).size();
+  };
+  EXPECT_EQ(num_different("/v1/completions", R"({"prompt": ["a", "a", "a"]})"), 3u);
+  EXPECT_EQ(num_different("/generate", R"({"text": ["a", "a", "a"]})"), 3u);
+  EXPECT_EQ(num_different("/v1/completions", R"({"prompt": ["a", "a", "a"], "seed": 3})"), 1u);
+}
+
 TEST(ServerAnswers, weights_have_the_name_that_a_trainer_gives_and_the_checksum_that_it_wrote) {
   TestServerOptions options;
   options.config.trainers.build = [] { return Result<std::string>("b1"); };
@@ -421,6 +483,8 @@ TEST(ServerAnswers, weights_have_the_name_that_a_trainer_gives_and_the_checksum_
             std::string::npos);
   EXPECT_EQ(refused(R"({"model_path": "gone", "checksum": "abc"})"), "nothing in gone");
   EXPECT_EQ(version(), "step-3");
+  EXPECT_EQ(refused(R"({"model_path": "there", "flush_cache": false})"),
+            "flush_cache is false, but keys of other weights are never read; leave it out");
   server.post("/update_weights_from_disk", R"({"model_path": "there"})");
   EXPECT_EQ(version(), "there");
 }

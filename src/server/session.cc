@@ -207,8 +207,7 @@ void Session::complete() {
   }
   end(200);
   if (!request_.form.stream) return reply_.respond(whole);
-  reply_.write(bytes);
-  reply_.finish();
+  reply_.finish(bytes);
 }
 
 void Session::fail(const ApiError& error) {
@@ -216,11 +215,9 @@ void Session::fail(const ApiError& error) {
   for (Choice& choice : answer_.choices) choice.finish.reason = FinishReason::kError;
   abort_rest();
   end(error.status);
-  if (!streaming_) return reply_.fail(error);
-  std::string bytes;
-  writer_->error(error, bytes);
-  reply_.write(bytes);
-  reply_.finish();
+  std::string event;
+  if (request_.form.stream) writer_->error(error, event);
+  reply_.fail(error, event);
 }
 
 void Session::give_up() noexcept {

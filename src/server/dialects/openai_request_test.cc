@@ -211,8 +211,7 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
       {responses(R"("input": [{"type": "image"}])"), "input[0].type",
        "input[0].type is \"image\"; expected one of "
        "[\"message\",\"function_call\",\"function_call_output\",\"reasoning\"]"},
-      {generate(R"("input_ids": ["x"])"), "input_ids",
-       "input_ids holds a text; expected token ids"},
+      {generate(R"("input_ids": "x")"), "input_ids", "input_ids holds a text; expected token ids"},
       {generate(R"("text": "x", "sampling_params": {"max_new_tokens": -1})"),
        "sampling_params.max_new_tokens",
        "sampling_params.max_new_tokens is -1; it must be an integer from 0 to 2147483647"},
@@ -289,7 +288,7 @@ TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
   const auto spec = [](const std::string& fields) {
     const Parsed p = chat(fields);
     EXPECT_FALSE(p.error) << fields;
-    return p.request.grammar.value_or(GrammarSpec{.text = "none"});
+    return p.request.grammar ? *p.request.grammar : GrammarSpec{.text = "none"};
   };
   EXPECT_EQ(spec(R"("response_format": {"type": "text"})").text, "none");
   EXPECT_EQ(spec(R"("response_format": {"type": "json_object"})").kind, Kind::kJsonObject);
@@ -387,12 +386,12 @@ TEST(ResponsesRequest, items_become_messages) {
 }
 
 TEST(GenerateRequest, sampling_params_arrive) {
-  const Parsed p = generate(R"("input_ids": [[1, 2], [3]], "return_logprob": true,
+  const Parsed p = generate(R"("input_ids": [1, 2], "return_logprob": true,
       "top_logprobs_num": 2, "logprob_start_len": 0, "return_routed_experts": true,
       "sampling_params": {"max_new_tokens": 4, "temperature": 0, "top_k": -1, "n": 2,
       "stop_token_ids": [5], "ignore_eos": true, "no_stop_trim": true, "sampling_seed": 3})");
   ASSERT_FALSE(p.error) << p.error->message;
-  EXPECT_EQ(p.request.prompts.size(), 2u);
+  EXPECT_EQ(p.request.prompts.size(), 1u);
   EXPECT_EQ(p.request.end.max_tokens, 4);
   EXPECT_EQ(p.request.sampling.top_k, 0);
   EXPECT_TRUE(p.request.sampling.greedy() && p.request.end.ignore_eos &&
@@ -401,6 +400,39 @@ TEST(GenerateRequest, sampling_params_arrive) {
   EXPECT_EQ(p.request.facts.prompt_logprobs, 2);
   EXPECT_EQ(p.request.n, 2);
   EXPECT_EQ(p.request.seed, 3u);
+}
+
+TEST(GenerateRequest, a_list_of_prompts_has_fields_of_each) {
+  const auto read = [](const std::string& fields) {
+    return parse_generate(parse_json("{" + fields + "}").value(), {config(), 1000});
+  };
+  const auto all =
+      read(R"("text": ["a", "b"], "priority": 7, "sampling_params": [{"n": 2, "temperature": 0},
+      {"max_new_tokens": 3, "regex": "x"}], "rid": ["r", "s"], "return_logprob": [true, false],
+      "top_logprobs_num": [1, 2], "logprob_start_len": 0, "stream": true)");
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  ASSERT_EQ(all.value().size(), 2u);
+  const ApiRequest &a = all.value()[0], &b = all.value()[1];
+  EXPECT_EQ(a.prompts[0].text + b.prompts[0].text + a.turn.rid + b.turn.rid, "abrs");
+  EXPECT_TRUE(a.form.stream && b.form.stream && a.sampling.greedy() && !b.sampling.greedy());
+  EXPECT_EQ(a.turn.priority + b.turn.priority, 14);
+  EXPECT_EQ(a.facts.prompt_logprobs, 1);
+  EXPECT_EQ(b.facts.prompt_logprobs, -1);
+  EXPECT_EQ(b.end.max_tokens, 3);
+  EXPECT_TRUE(!a.grammar && b.grammar);
+  EXPECT_EQ(b.first_choice, 2);
+  EXPECT_EQ(read(R"("input_ids": [[1], [2]], "sampling_params": {"n": 3})").value()[1].n, 3);
+  const auto error = [&](const std::string& fields) { return read(fields).error().message; };
+  EXPECT_EQ(error(R"("text": ["a", "b"], "rid": ["r"])"),
+            "rid has 1 items, but there are 2 prompts; give one for each, or one for all");
+  EXPECT_EQ(error(R"("text": ["a", ["b"]])"), "text[1] is a list of prompts; expected one prompt");
+  EXPECT_EQ(error(R"("text": ["a"], "sampling_params": [{"n": 0}])"),
+            "sampling_params[0].n is 0; it must be an integer from 1 to 128");
+  EXPECT_EQ(error(R"("text": "a", "sampling_params": [{}])"),
+            "sampling_params is a list; expected an object");
+  EXPECT_EQ(error(R"("text": [])"), "text is empty; expected at least one prompt");
+  EXPECT_EQ(error(R"("text": ["a", "b"], "sampling_params": {"n": 65})"),
+            "2 prompts with 130 answers are too many; one request may have 128 answers");
 }
 
 TEST(RequestReader, describes_what_it_reads) {

@@ -1,5 +1,6 @@
 #include "server/dialects/request_reader.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/cut_text.h"
@@ -47,14 +48,33 @@ RequestReader::RequestReader(Json& schema) : schema_(&schema) {
   schema = Json::Object{{"type", "object"}, {"properties", Json::Object{}}};
 }
 
+void RequestReader::read_items(std::span<const char* const> names, std::size_t index) {
+  items_of_ = names;
+  item_ = index;
+  if (reading()) return;
+  for (const char* name : names) {
+    const Json one = *schema_->find("properties")->find(name);
+    Json list = Json::Object{{"type", "array"}, {"items", one}};
+    describe(name, Json::Object{{"anyOf", Json::Array{one, std::move(list)}}});
+  }
+}
+
+std::pair<const Json*, bool> RequestReader::look(const char* name) const {
+  const Json* member = reading() ? json_->find(name) : nullptr;
+  const auto same = [name](std::string_view other) { return other == name; };
+  const bool is_item = member && member->is_array() && std::ranges::any_of(items_of_, same);
+  return {is_item ? &member->as_array()[item_] : member, is_item};
+}
+
 const Json* RequestReader::find(const char* name) const {
-  if (!reading() || !ok()) return nullptr;
-  const Json* member = json_->find(name);
+  if (!ok()) return nullptr;
+  const Json* member = look(name).first;
   return member && !member->is_null() ? member : nullptr;
 }
 
 std::string RequestReader::path(const char* name) const {
-  return path_.empty() ? name : str(path_, ".", name);
+  const std::string own = look(name).second ? str(name, "[", item_, "]") : name;
+  return path_.empty() ? own : str(path_, ".", own);
 }
 
 void RequestReader::fail(const char* name, std::string message, std::string code) {

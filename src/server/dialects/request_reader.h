@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ class RequestReader {
   RequestReader(const Json& json, std::string path, std::optional<ApiError>& error);
   // Describes: fills `schema`, {"type": "object", "properties": {...}, "required": [...]}.
   explicit RequestReader(Json& schema);
+
+  // From now on, where one of these members is a list, its item `index`, which must be there, is
+  // read in its place. Describing: each of them may be a list as well; they must be described.
+  void read_items(std::span<const char* const> names, std::size_t index);
 
   bool reading() const { return json_ != nullptr; }
   bool ok() const { return !reading() || !*error_; }
@@ -81,7 +86,12 @@ class RequestReader {
   void expected(const char* name, const Json& found, const std::string& what);
   std::optional<std::int64_t> integer_of(const char* name, IntegerRange range);
 
+  // The member, and whether its item counts.
+  std::pair<const Json*, bool> look(const char* name) const;
+
   const Json* json_ = nullptr;
+  std::span<const char* const> items_of_ = {};
+  std::size_t item_ = 0;
   std::string path_;
   std::optional<ApiError>* error_ = nullptr;
   Json* schema_ = nullptr;

@@ -39,7 +39,7 @@ void set_grammar(RequestReader& r, const char* field, GrammarSpec spec, ApiReque
   if (request.grammar)
     return r.fail(field, str(r.path(field),
                              " cannot be combined with another constraint of the same request"));
-  request.grammar = std::move(spec);
+  request.grammar = std::make_shared<const GrammarSpec>(std::move(spec));
 }
 
 // A value of one of `kinds`, which may be a text that holds it as JSON.
@@ -128,6 +128,14 @@ void read_stops(RequestReader& r, const char* name, ApiRequest& request) {
   std::erase(request.end.stop, "");
 }
 
+void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  std::optional<int> priority;
+  r.integer("priority", priority, {-1000000000, 1000000000});
+  if (priority)
+    request.turn.priority = context.config.higher_priority_first ? -*priority : *priority;
+  r.text("cache_salt", request.turn.cache_salt);
+}
+
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   read_stops(r, "stop", request);
   r.tokens("stop_token_ids", request.end.stop_ids, context.vocab_size, kMaxStopIds);
@@ -135,9 +143,7 @@ void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& cont
   r.integer("min_tokens", request.end.min_tokens);
   r.boolean("ignore_eos", request.end.ignore_eos);
   r.boolean("skip_special_tokens", request.form.skip_special);
-  r.integer("priority", request.turn.priority, {-1000000000, 1000000000});
-  if (context.config.higher_priority_first) request.turn.priority = -request.turn.priority;
-  r.text("cache_salt", request.turn.cache_salt);
+  read_turn(r, request, context);
   read_id(r, "rid", request.turn.rid);
   read_id(r, "request_id", request.turn.rid);
   r.boolean("return_routed_experts", request.facts.routed_experts);

@@ -12,7 +12,10 @@ void read_sampling(RequestReader& r, ApiRequest& request, const ParseContext& co
 // The texts that end an answer.
 void read_stops(RequestReader& r, const char* name, ApiRequest& request);
 
-// stop, stop_token_ids, min_tokens, ignore_eos, priority, cache_salt ...
+// priority, cache_salt.
+void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& context);
+
+// The same, and stop, stop_token_ids, min_tokens, ignore_eos ...
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
 // response_format, structured_outputs, guided_*, regex, ebnf, json_schema, choice. At most one.

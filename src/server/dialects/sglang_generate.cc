@@ -1,6 +1,8 @@
 #include "server/dialects/sglang_generate.h"
 
 #include <bit>
+#include <span>
+#include <utility>
 
 #include "base/base64.h"
 #include "base/str.h"
@@ -50,45 +52,133 @@ Json finish_json(const Choice& choice) {
   return out;
 }
 
-}  // namespace
-
-void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+// The fields that all prompts of a list share.
+void read_shared(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   refuse_unsupported(r, Api::kGenerate);
+  read_turn(r, request, context);
+  r.boolean("stream", request.form.stream);
+  r.integer("stream_interval", request.form.stream_interval, {1, 1000000});
+  r.boolean("return_routed_experts", request.facts.routed_experts);
+}
+
+void read_sampling_params(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  r.group("sampling_params", [&](RequestReader& p) { read_params(p, request, context); });
+}
+
+// The fields that a list of prompts may have lists of, but for sampling_params.
+void read_own(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   read_prompts(r, "input_ids", request, context);
   for (const Prompt& prompt : request.prompts)
     if (!prompt.tokens) r.fail("input_ids", "input_ids holds a text; expected token ids");
-  if (request.prompts.empty()) {
+  const bool has_ids = !request.prompts.empty();
+  if (!has_ids) {
     read_prompts(r, "text", request, context);
     if (r.reading()) r.require("text");
     for (const Prompt& prompt : request.prompts)
       if (prompt.tokens) r.fail("text", "text holds token ids; send them as input_ids");
   }
-  if (const Json* params = r.find("sampling_params"); params && params->is_array())
-    return r.fail("sampling_params",
-                  "sampling_params is a list; expected one object for all prompts");
-  r.group("sampling_params", [&](RequestReader& p) { read_params(p, request, context); });
-  r.boolean("stream", request.form.stream);
-  r.integer("stream_interval", request.form.stream_interval, {1, 1000000});
+  if (request.batch) {
+    const char* name = has_ids ? "input_ids" : "text";
+    r.fail(name, str(r.path(name), " is a list of prompts; expected one prompt"));
+  }
   read_id(r, "rid", request.turn.rid);
   bool logprobs = false;
   int top = 0;
   r.boolean("return_logprob", logprobs);
   r.integer("top_logprobs_num", top, {0, context.config.max_logprobs});
   r.integer("logprob_start_len", request.facts.logprob_start, {-1});
-  r.boolean("return_routed_experts", request.facts.routed_experts);
-  bool hidden = false;
-  r.boolean("return_hidden_states", hidden);
-  if (hidden) r.fail("return_hidden_states", "return_hidden_states is not supported");
   if (logprobs) {
     request.facts.top_logprobs = top;
     if (request.facts.logprob_start >= 0) request.facts.prompt_logprobs = top;
   }
-  check_choices(r, request);
+}
+
+// Those that may be lists: one for each prompt. The prompts are the last two.
+constexpr const char* kListed[] = {
+    "sampling_params",   "rid",  "return_logprob", "top_logprobs_num",
+    "logprob_start_len", "text", "input_ids"};
+constexpr std::span<const char* const> kListedBesides = std::span(kListed).first(5);
+
+// The list of prompts, and its name; null: there is one prompt, or none.
+std::pair<const Json*, const char*> prompt_list(const Json& body) {
+  const Json* ids = body.find("input_ids");
+  const bool has_ids = ids && !ids->is_null();
+  const Json* list = has_ids ? ids : body.find("text");
+  const bool is_list = list && list->is_array() &&
+                       !(has_ids && !list->as_array().empty() && !list->as_array()[0].is_array());
+  return {is_list ? list : nullptr, has_ids ? "input_ids" : "text"};
+}
+
+ApiError too_many_answers(std::size_t prompts, int answers, const char* param) {
+  return {.message = str(prompts, " prompts with ", answers, " answers are too many; one request ",
+                         "may have ", kMaxChoices, " answers"),
+          .param = param};
+}
+
+// As many of each as prompts, and not too many.
+ApiStatus check_lists(const Json& body, std::size_t num_prompts, const char* prompts) {
+  if (num_prompts == 0)
+    return ApiError{.message = str(prompts, " is empty; expected at least one prompt"),
+                    .param = prompts};
+  if (num_prompts > std::size_t{kMaxChoices})
+    return too_many_answers(num_prompts, static_cast<int>(num_prompts), prompts);
+  for (const char* name : kListed) {
+    const Json* list = body.find(name);
+    if (!list || !list->is_array() || list->as_array().size() == num_prompts) continue;
+    return ApiError{.message = str(name, " has ", list->as_array().size(), " items, but there are ",
+                                   num_prompts, " prompts; give one for each, or one for all"),
+                    .param = name};
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  read_shared(r, request, context);
+  read_sampling_params(r, request, context);
+  read_own(r, request, context);
+  if (!r.reading()) r.read_items(kListedBesides, 0);
+}
+
+// Values that all prompts share are read once, so that a list costs no more than its bytes.
+Result<std::vector<ApiRequest>, ApiError> parse_generate(const Json& body,
+                                                         const ParseContext& context) {
+  const auto [prompts, name] = prompt_list(body);
+  if (!prompts) {
+    GLINT_TRY(ApiRequest one, parse_request(body, Api::kGenerate, read_generate, context));
+    return std::vector{std::move(one)};
+  }
+  const std::size_t num_prompts = prompts->as_array().size();
+  GLINT_TRY_STATUS(check_lists(body, num_prompts, name));
+  const Json* params = body.find("sampling_params");
+  const bool has_own_params = params && params->is_array();
+  ApiRequest shared = default_request(Api::kGenerate, context);
+  GLINT_TRY_STATUS(read_body(body, [&](RequestReader& r) {
+    read_shared(r, shared, context);
+    if (!has_own_params) read_sampling_params(r, shared, context);
+  }));
+  std::vector<ApiRequest> all;
+  int num_choices = 0;
+  for (std::size_t i = 0; i < num_prompts; ++i) {
+    ApiRequest& one = all.emplace_back(shared);
+    one.first_choice = num_choices;
+    GLINT_TRY_STATUS(read_body(body, [&, i](RequestReader& r) {
+      r.read_items(kListed, i);
+      if (has_own_params) read_sampling_params(r, one, context);
+      read_own(r, one, context);
+    }));
+    one.batch = true;
+    num_choices += one.n;
+    if (num_choices > kMaxChoices)
+      return too_many_answers(num_prompts, num_choices, "sampling_params");
+  }
+  return all;
 }
 
 Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, bool ended) const {
   const std::vector<TokenId>& prompt = answer.prompts[static_cast<std::size_t>(choice.prompt)];
-  Json meta = Json::Object{{"id", str(info_.id, "-", choice.index)},
+  Json meta = Json::Object{{"id", str(info_.id, "-", request_.first_choice + choice.index)},
                            {"finish_reason", ended ? finish_json(choice) : Json()},
                            {"prompt_tokens", static_cast<int>(prompt.size())},
                            {"completion_tokens", static_cast<int>(choice.tokens.size())},
@@ -138,14 +228,15 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
 Json GenerateWriter::whole(const Answer& answer) {
   Json::Array all;
   for (const Choice& choice : answer.choices) all.push_back(choice_json(choice, answer, true));
-  if (all.size() == 1 && !request_.batch) return std::move(all[0]);
+  if (all.size() == 1) return std::move(all[0]);
   return all;
 }
 
 void GenerateWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
   const Choice& choice = answer.choices[static_cast<std::size_t>(piece.choice)];
   Json json = choice_json(choice, answer, piece.finish.has_value());
-  if (answer.choices.size() > 1 || request_.batch) json.set("index", piece.choice);
+  if (answer.choices.size() > 1 || request_.batch)
+    json.set("index", request_.first_choice + piece.choice);
   append_event(out, "", dump_json(json));
 }
 

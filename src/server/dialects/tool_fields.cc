@@ -163,9 +163,8 @@ void check_tool_choice(RequestReader& r, ApiRequest& request) {
                        .lenient = !forced && !tools.strict};
   const bool asked_for = !calls.lenient || !calls.parallel || calls.at_least_one;
   if (!asked_for && calls.tools.size() > kMaxLenientTools) return;
-  if (!forced && request.grammar)
-    calls.instead = std::make_shared<const GrammarSpec>(*std::move(request.grammar));
-  request.grammar = std::move(calls);
+  if (!forced && request.grammar) calls.instead = std::move(request.grammar);
+  request.grammar = std::make_shared<const GrammarSpec>(std::move(calls));
 }
 
 }  // namespace glint

@@ -13,7 +13,7 @@ void answer(const Status& status, const char* done, Reply reply) {
 
 struct WeightsRequest {
   std::string path, version, checksum;
-  bool abort_all = false, flush = true;
+  bool abort_all = false;
 };
 
 void read_weights(RequestReader& r, WeightsRequest& request) {
@@ -22,7 +22,11 @@ void read_weights(RequestReader& r, WeightsRequest& request) {
   read_id(r, "weight_version", request.version);
   r.text("checksum", request.checksum);
   r.boolean("abort_all_requests", request.abort_all);
-  r.boolean("flush_cache", request.flush);
+  bool flush = true;
+  r.boolean("flush_cache", flush);
+  if (!flush)
+    r.fail("flush_cache",
+           "flush_cache is false, but keys of other weights are never read; leave it out");
 }
 
 // Files that are not there yet on this machine, or not all of them, are no weights to answer with.

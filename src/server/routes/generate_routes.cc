@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "server/dialects/anthropic.h"
 #include "server/dialects/openai_request.h"
@@ -12,6 +13,13 @@
 namespace glint {
 namespace {
 
+Result<std::vector<ApiRequest>, ApiError> parse(const Json& body, Api api, ReadRequest read,
+                                                const ParseContext& context) {
+  if (api == Api::kGenerate) return parse_generate(body, context);
+  GLINT_TRY(ApiRequest request, parse_request(body, api, read, context));
+  return std::vector{std::move(request)};
+}
+
 Route generate_route(ServerCore& core, const char* path, const char* summary, Api api,
                      ReadRequest read) {
   return {.method = "POST",
@@ -19,7 +27,9 @@ Route generate_route(ServerCore& core, const char* path, const char* summary, Ap
           .summary = summary,
           .handle =
               [&core, api, read](const HttpRequest&, const Json& json, Reply reply) {
-                core.generations->submit(json, api, read, std::move(reply));
+                auto requests = parse(json, api, read, core.generations->parse_context());
+                if (!requests.ok()) return reply.fail(requests.error());
+                core.generations->submit(std::move(requests).value(), std::move(reply));
               },
           .describe =
               [&core, api, read](RequestReader& r) {
@@ -46,7 +56,7 @@ void generate_one(ServerCore& core, const std::shared_ptr<std::atomic<int>>& run
   request.end.max_tokens = 1;
   request.sampling.temperature = 0;
   request.turn.ticket = std::move(ticket);
-  core.generations->submit(std::move(request), std::move(reply));
+  core.generations->submit({std::move(request)}, std::move(reply));
 }
 
 }  // namespace

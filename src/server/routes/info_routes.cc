@@ -213,7 +213,7 @@ void selected_keys(ServerCore& core, const Json& json, Reply reply) {
   request.end.max_tokens = 1;
   request.sampling.temperature = 0;
   request.facts.keys = true;
-  g.submit(std::move(request), std::move(reply));
+  g.submit({std::move(request)}, std::move(reply));
 }
 
 Route get(const char* path, const char* summary, std::function<void(Reply)> answer) {
