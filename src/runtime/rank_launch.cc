@@ -135,7 +135,7 @@ bool RankGate::share_machine(const std::vector<Newcomer>& all) const {
 
 Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
   const std::string name = str("rank ", options.self.rank);
-  for (;;) {
+  for (;; again = true) {
     const Deadline deadline = seconds_from_now(again ? kReturnSeconds : kMeetSeconds);
     GLINT_TRY(
         OwnedFd connected,
@@ -155,9 +155,9 @@ Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
 
 Status run_rank_agent(const AgentOptions& options) {
   const std::string name = str("rank ", options.self.rank);
-  for (bool met = false;; met = true) {
-    Result<RankStream> came = come_to_leader(options, met);
-    if (!came.ok() && met && came.error().code == ErrorCode::kNotFound) return Ok{};
+  for (bool again = false;; again = true) {
+    Result<RankStream> came = come_to_leader(options, again);
+    if (!came.ok() && came.error().code == ErrorCode::kNotFound) return Ok{};
     GLINT_TRY(const RankStream stream, std::move(came));
     const OwnedFd others(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
     // Signals that end a server are its leader's to hear.

@@ -72,8 +72,8 @@ struct AgentOptions {
 };
 
 // A rank's stream to its leader, which has taken it in by then; `again`: it was there before. Fails
-// with kNotFound where it was, and has ended, with kUnavailable where it is not reached in time,
-// and with its words where it refuses.
+// with kNotFound where it was there, also to those who waited for their turn, and has ended, with
+// kUnavailable where it is not reached in time, and with its words where it refuses.
 Result<RankStream> come_to_leader(const AgentOptions& options, bool again);
 
 // Runs a rank for its leader, as often as this asks; returns when the leader has ended. Fails where

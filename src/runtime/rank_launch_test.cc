@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <optional>
 #include <thread>
 
 namespace glint {
@@ -59,6 +61,21 @@ TEST(RankGate, takes_nobody_who_has_hung_up) {
   gate.reset();
   comes.join();
   EXPECT_TRUE(heard.ok() && heard.value() == "start");
+}
+
+// One that replaces another comes to a leader that takes nobody in while it serves.
+TEST(RankAgent, ends_with_a_leader_that_never_took_it_in) {
+  std::optional<OwnedFd> listener = listen_tcp(0).value();
+  const AgentOptions agent = {.self = kHello, .leader = "127.0.0.1", .port = port_of(*listener)};
+  Status end = Error{};
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread comes([&] { end = run_rank_agent(agent); });
+  const OwnedFd came = accept_tcp(*listener, seconds_from_now(10)).value();
+  listener.reset();
+  ::shutdown(came.get(), SHUT_RDWR);
+  comes.join();
+  EXPECT_TRUE(end.ok()) << end.error().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 }  // namespace

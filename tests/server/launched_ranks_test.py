@@ -65,11 +65,18 @@ def torchrun_starts(expected):
 
 
 def a_follower_ends_with_its_server():
-    port, line = free_port(), ("--tp", 2, *FLAGS)
-    other = follower(1, 2, port, *line)
-    server = Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port))
-    server.end(signal.SIGKILL)
-    assert other.wait(30) == 0, other.stderr.read()
+    """So does one that has taken another's place, and waits until its rank is lost."""
+    for replaced in (False, True):
+        port, line = free_port(), ("--tp", 2, *FLAGS)
+        other = follower(1, 2, port, *line)
+        server = Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port))
+        if replaced:
+            other.kill()
+            other.wait()
+            other = follower(1, 2, port, *line)
+            time.sleep(1)
+        server.end(signal.SIGKILL)
+        assert other.wait(30) == 0, other.stderr.read()
 
 
 def those_left_over_disturb_nobody():
