@@ -63,6 +63,7 @@ Error grammar_error(const char* what) {
   text.erase(std::min(text.find('\n'), text.size()));
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
   if (text.size() > 300) text = text.substr(0, 300) + " ...";
+  if (text.empty()) text = "it has no grammar";  // some of xgrammar's exceptions say nothing
   const bool is_word = text.size() > 1 && std::islower(static_cast<unsigned char>(text[1]));
   if (is_word) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return invalid(lossy_utf8(text));  // it quotes single bytes of characters

@@ -1,6 +1,8 @@
 #include "text/grammar/grammar_schema.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -129,6 +131,7 @@ class Preparer {
     }
     GLINT_TRY_STATUS(check_alone(schema, path));
     GLINT_TRY_STATUS(give_type(schema, path));
+    GLINT_TRY_STATUS(bound_numbers(schema, path));
     if (is_type(schema, "string")) {
       GLINT_TRY_STATUS(prepare_string(schema, path));
     }
@@ -167,6 +170,8 @@ class Preparer {
   }
 
   Status check_alternatives(const Json& value, std::string_view whole, const std::string& path) {
+    if ((whole == "const" || whole == "enum") && has_big_number(value))
+      return at(path, str(quoted(whole), " holds a number beyond 64 bits"));
     if (whole == "const") return Ok{};
     if (!value.is_array() || value.as_array().empty())
       return at(path, str(quoted(whole), " needs a list that is not empty"));
@@ -361,6 +366,34 @@ class Preparer {
     return Ok{};
   }
 
+  // The compiler has integers of 64 bits, and doubles: limits beyond them are brought within, so
+  // that values are valid all the same.
+  Status bound_numbers(Json& schema, const std::string& path) const {
+    const bool is_integer = is_type(schema, "integer") && !is_type(schema, "number");
+    const double most = is_integer ? 0x1p63 : std::numeric_limits<double>::max();
+    for (const char* name : {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"}) {
+      const Json* limit = schema.find(name);
+      if (!limit || !limit->is_number() || limit->is_int()) continue;
+      const double value = limit->as_double();
+      if (std::abs(value) < most) continue;
+      const bool is_upper = std::string_view(name).ends_with("aximum");
+      if ((value > 0) != is_upper)
+        return at(path,
+                  str(quoted(name), " is ", dump_json(*limit), ", beyond numbers of 64 bits"));
+      constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+      schema.set(name,
+                 is_integer ? Json(is_upper ? kMost : -kMost) : Json(is_upper ? most : -most));
+    }
+    return Ok{};
+  }
+
+  static bool has_big_number(const Json& value) {
+    if (value.is_array()) return std::ranges::any_of(value.as_array(), has_big_number);
+    if (!value.is_object()) return value.is_big_number();
+    return std::ranges::any_of(value.as_object(),
+                               [](const Json::Member& one) { return has_big_number(one.second); });
+  }
+
   Status prepare_string(Json& schema, const std::string& path) const {
     GLINT_TRY_STATUS(check_count(schema, "minLength", path, kMaxMinLength));
     GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
@@ -379,6 +412,11 @@ class Preparer {
     if (!pattern) return Ok{};
     if (!pattern->is_string())
       return at(path, str("\"pattern\" is ", pattern->kind(), " where a text belongs"));
+    for (const char* name : {"minLength", "maxLength"})
+      if (schema.find(name))
+        return at(path, str(quoted(name),
+                            " beside \"pattern\" is not supported; say it in the "
+                            "pattern, as in \"^[a-z]{2,9}$\""));
     Status small = check_expression_size(pattern->as_string());
     if (!small.ok()) return at(path, "\"pattern\": " + small.error().message);
     std::string whole = whole_text_pattern(pattern->as_string(), pattern_filler_);
@@ -406,6 +444,11 @@ class Preparer {
     GLINT_TRY_STATUS(check_count(schema, "minProperties", path, kMaxRepetitions));
     GLINT_TRY_STATUS(check_count(schema, "maxProperties", path, kMaxRepetitions));
     const auto has = [&](const char* name) { return schema.find(name) != nullptr; };
+    // There come none but those of the patterns, whether others may or not.
+    if (has("patternProperties") && !has("properties") && schema.find("additionalProperties") &&
+        schema.find("additionalProperties")->is_bool())
+      std::erase_if(schema.as_object(),
+                    [](const Json::Member& one) { return one.first == "additionalProperties"; });
     if (has("patternProperties") && (has("properties") || has("additionalProperties")))
       return at(path, "\"patternProperties\" beside other properties is not supported");
     const Json* names = schema.find("propertyNames");

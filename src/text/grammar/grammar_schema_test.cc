@@ -73,6 +73,26 @@ TEST(GrammarSchema, a_format_beside_other_rules_requires_nothing) {
             R"({"type":"string","format":"","maxLength":9})");
 }
 
+TEST(GrammarSchema, limits_beyond_64_bits_are_brought_within) {
+  EXPECT_EQ(prepared(R"({"type":"integer","minimum":0,"maximum":18446744073709551615})"),
+            R"({"type":"integer","minimum":0,"maximum":9223372036854775807})");
+  EXPECT_EQ(prepared(R"({"type":"integer","minimum":-1e30})"),
+            R"({"type":"integer","minimum":-9223372036854775807})");
+  EXPECT_EQ(prepared(R"({"type":"number","maximum":1e400})"),
+            R"({"type":"number","maximum":1.7976931348623157e+308})");
+  EXPECT_EQ(prepared(R"({"type":"integer","minimum":1e400})"),
+            "\"minimum\" is 1e400, beyond numbers of 64 bits");
+  EXPECT_EQ(prepared(R"({"enum":[1,{"a":12345678901234567890}]})"),
+            "\"enum\" holds a number beyond 64 bits");
+}
+
+TEST(GrammarSchema, properties_of_patterns_are_the_only_ones) {
+  for (const char* others : {"", R"(,"additionalProperties":false)"})
+    EXPECT_EQ(
+        prepared(str(R"({"type":"object","patternProperties":{"^a":true})", others, "}").c_str()),
+        R"({"type":"object","patternProperties":{"^a":true}})");
+}
+
 TEST(GrammarSchema, lists_of_before_2020) {
   EXPECT_EQ(prepared(R"({"items":[{"type":"null"}],"additionalItems":{"type":"string"}})"),
             R"({"items":{"type":"string"},"additionalItems":{"type":"string"},"type":"array",)"
@@ -107,6 +127,9 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
   EXPECT_EQ(prepared(R"({"pattern":"a{9999}"})"),
             "\"pattern\": the expression is too large: its repetitions come to more than 5,000 "
             "characters");
+  EXPECT_EQ(prepared(R"({"pattern":"^a$","maxLength":3})"),
+            "\"maxLength\" beside \"pattern\" is not supported; say it in the pattern, as in "
+            "\"^[a-z]{2,9}$\"");
   EXPECT_EQ(prepared(R"({"minLength":-1})"), "\"minLength\" needs an integer that is not negative");
   EXPECT_EQ(prepared(R"({"properties":{"a":3}})"),
             "at \"/properties/a\": expected a schema, found an integer");
