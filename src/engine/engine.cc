@@ -164,11 +164,13 @@ struct Engine::Impl {
   void handle(Control& control) { controls.push_back(std::move(control)); }
 
   void handle(Flush& flush) {
-    if (scheduler.num_running() > 0) {
+    const bool rests = state.paused && !state.control_running && scheduler.num_in_flight() == 0;
+    if (scheduler.num_running() > 0 && !rests) {
       flush.done.set_value(unavailable(
           str(scheduler.num_running(), " requests run; flush the cache when they have ended")));
       return;
     }
+    if (rests) scheduler.preempt_all();
     scheduler.flush_cache();
     flush.done.set_value(Ok{});
   }

@@ -63,8 +63,9 @@ class Engine {
   // Between two steps, in order with the others; waits for it. After kUpdateWeights or kRecover,
   // done or failed, nothing of the old cache is used: running requests compute their tokens again.
   Status control(const ExecutorCommand& command);
-  Status flush_cache();  // fails while requests run
-  void pause();          // requests wait where they are
+  // Fails while requests run. Where these are paused, they compute their tokens again.
+  Status flush_cache();
+  void pause();  // requests wait where they are
   void resume();
 
   // Refuses new requests from now on.

@@ -13,6 +13,9 @@
 namespace glint {
 namespace {
 
+// For requests that were cancelled to end.
+constexpr std::chrono::seconds kAbortTime(5);
+
 const char* id_prefix(Api api) {
   switch (api) {
     case Api::kCompletions:
@@ -379,6 +382,14 @@ int Generations::abort(const std::string& id) {
   return count;
 }
 
+void Generations::abort_all() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t next = next_number_;
+  for (const auto& [number, live] : live_) abort_live(number, live);
+  changed_.wait_for(lock, kAbortTime,
+                    [&] { return live_.empty() || live_.begin()->first >= next; });
+}
+
 int Generations::drain(double seconds) {
   engine_->drain();
   model_.grammars->close();
@@ -388,7 +399,7 @@ int Generations::drain(double seconds) {
   const int left = static_cast<int>(live_.size());
   for (const auto& [number, live] : live_) abort_live(number, live);
   // The engine answers between two steps; it may also be paused or hang.
-  changed_.wait_for(lock, std::chrono::seconds(5), empty);
+  changed_.wait_for(lock, kAbortTime, empty);
   return left;
 }
 

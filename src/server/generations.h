@@ -49,6 +49,8 @@ class Generations {
   // Cancels the requests whose own id or whose client's id (rid, x-request-id) is `id`; all if it
   // is empty. Returns how many.
   int abort(const std::string& id);
+  // Cancels all, and waits until they have ended: some seconds at most.
+  void abort_all();
 
   // Waits until nothing runs, at most `seconds`, then cancels the rest. Returns how many those
   // were.

@@ -124,8 +124,18 @@ void flush_cache(ServerCore& core, Reply reply) {
   answer(core.generations->engine().flush_cache(), "the cache is empty", std::move(reply));
 }
 
-void pause_generation(ServerCore& core, Reply reply) {
+struct PauseRequest {
+  std::string mode = "abort";
+};
+
+void read_pause(RequestReader& r, PauseRequest& request) {
+  r.one_of("mode", request.mode, {"abort", "in_place", "retract"});
+}
+
+// As SGLang's. Both of the other modes keep the cache until it is flushed.
+void pause_generation(ServerCore& core, const PauseRequest& request, Reply reply) {
   core.generations->engine().pause();
+  if (request.mode == "abort") core.generations->abort_all();
   answer(Ok{}, "paused", std::move(reply));
 }
 
@@ -185,8 +195,12 @@ void add_control_routes(ServerCore& core, TaskThreads& control_thread, std::vect
   ControlRoutes control(core, control_thread, routes);
   for (const char* path : {"/flush_cache", "/reset_prefix_cache"})
     for (const char* method : {"POST", "GET"})  // trainers ask by GET
-      control.add(path, "Forgets cached prefixes; fails while requests run.", flush_cache, method);
-  control.add("/pause_generation", "Requests wait where they are.", pause_generation);
+      control.add(path, "Forgets cached prefixes; fails while requests run that are not paused.",
+                  flush_cache, method);
+  control.add(
+      "/pause_generation",
+      "Cancels all requests, or with another mode stops them where they are; new ones wait.",
+      read_pause, pause_generation);
   control.add("/continue_generation", "Ends a pause.", continue_generation);
   control.add("/abort_request", "Cancels a request by its id, or all.", read_abort, abort_request);
   control.add("/update_weights_from_disk",
