@@ -38,12 +38,14 @@ class LocalChat : public ChatSource {
                                     .tools = tools_.specs,
                                     .skip_special = false});
     const InterruptGuard interrupt;
+    GenerateOptions generation = generation_;
+    generation.goes_on = [&] { return !interrupt.interrupted(); };
     const auto on_token = [&](TokenId token, float) {
       on_deltas(parser.feed(std::span(&token, 1)));
       return !interrupt.interrupted();
     };
     GLINT_TRY(const GenerateStats stats,
-              generate(ranks_.first(), tokens, &cached_, generation_, on_token));
+              generate(ranks_.first(), tokens, &cached_, generation, on_token));
     on_deltas(parser.finish());
     tokens_ = std::move(tokens);
     return End{.cut = stats.reason == FinishReason::kLength,
@@ -85,9 +87,10 @@ Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json 
   GLINT_TRY(ChatTemplate chat_template, ChatTemplate::open(dir));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));
   GLINT_TRY(const OpenedModel opened, open_model(resolved));
+  GLINT_TRY(GenerateOptions generation,
+            generate_options(options, dir, opened, tokenizer, num_drafts));
   GLINT_TRY(LedRanks ranks, load_led_ranks(options, options, resolved, opened, cli));
   LoadedModel& model = ranks.first();
-  GLINT_TRY(GenerateOptions generation, generate_options(options, model, tokenizer, num_drafts));
   const int positions = static_cast<int>(model.config().max_position_embeddings);
   generation.max_tokens = options.max_tokens > 0 ? options.max_tokens : positions;
   // Memory is taken page by page as the conversation grows.

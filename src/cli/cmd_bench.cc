@@ -260,6 +260,9 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_all("batch", options.batch, 1));
   GLINT_TRY_STATUS(check_range("tokens", options.tokens, 0, 1 << 24));
   GLINT_TRY_STATUS(check_range("repeat", options.repeat, 1, 1 << 24));
+  const std::vector<int>& prompts = options.prompt;
+  if (options.tokens == 0 && std::count(prompts.begin(), prompts.end(), 0) == std::ssize(prompts))
+    return invalid("--prompt and --tokens are 0: nothing to measure");
   GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
@@ -282,6 +285,13 @@ Status run(const Options& options, Cli& cli) {
     if (on_host) counters.push_back(&on.decorate<CountOps>());
   };
   GLINT_TRY(const OpenedModel opened, open_model(resolved));
+  BenchOptions bench = {.prompt = options.prompt,
+                        .tokens = options.tokens,
+                        .depth = options.depth,
+                        .batch = options.batch,
+                        .repeat = options.repeat,
+                        .limits = {}};
+  GLINT_TRY_STATUS(check_lengths(bench, opened.config));
   GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, opened, cli, count));
   Ranks& ranks = led.ranks();
   GLINT_TRY(const Loading loading, measure_loading(ranks));
@@ -289,25 +299,15 @@ Status run(const Options& options, Cli& cli) {
   if (!options.json) print_head(machine, loading, on_host, console);
   Json::Array results;
   std::vector<Figure> figures;
-  GLINT_TRY_STATUS(bench_local(led.first(), counters,
-                               {.prompt = options.prompt,
-                                .tokens = options.tokens,
-                                .depth = options.depth,
-                                .batch = options.batch,
-                                .repeat = options.repeat,
-                                .limits =
-                                    [&] {
-                                      (void)led.wait();  // the first rank has told of failures
-                                      return on_host ? limits_now(ranks, limits)
-                                                     : Limits{.read_gb_s = limits.read_gb_s};
-                                    }},
-                               [&](const BenchResult& result) {
-                                 results.push_back(to_json(result));
-                                 for (Figure& figure : figures_of(result))
-                                   figures.push_back(std::move(figure));
-                                 if (!options.json)
-                                   console.print(table_row(result)), console.flush();
-                               }));
+  bench.limits = [&] {
+    (void)led.wait();  // the first rank has told of failures
+    return on_host ? limits_now(ranks, limits) : Limits{.read_gb_s = limits.read_gb_s};
+  };
+  GLINT_TRY_STATUS(bench_local(led.first(), counters, bench, [&](const BenchResult& result) {
+    results.push_back(to_json(result));
+    for (Figure& figure : figures_of(result)) figures.push_back(std::move(figure));
+    if (!options.json) console.print(table_row(result)), console.flush();
+  }));
   if (options.json) {
     Json object(Json::Object{{"model", options.model},
                              {"machine", machine},

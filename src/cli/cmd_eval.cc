@@ -156,6 +156,8 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const TokenSequences text, options.ids.empty()
                                            ? tokenize_text(options, *reference, model)
                                            : read_ids(options.ids));
+  GLINT_TRY_STATUS(check_evaluation(reference->opened.config, reference->resolved.dir,
+                                    model.opened.config, model.resolved.dir, text));
   const std::int64_t tokens = count_tokens(text);
   EvalOptions eval = {.chunk = options.chunk,
                       .layer_rows = options.layer_rows,

@@ -1,11 +1,13 @@
 // glint generate: a prompt to an answer on stdout.
 #include <chrono>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_lines.h"
 #include "cli/option_range.h"
 #include "cli/rank_options.h"
 #include "text/answer/stop_text.h"
@@ -16,7 +18,7 @@ namespace glint {
 namespace {
 
 struct Options : RunOptions, LayoutOptions, SamplingOptions {
-  std::string prompt;
+  std::string prompt, file;
   std::string system;
   bool chat = false, thinking = true, json = false;
   int max_tokens = 256;
@@ -25,11 +27,11 @@ struct Options : RunOptions, LayoutOptions, SamplingOptions {
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    RunOptions::visit(v);
-    LayoutOptions::visit(v);
+    v("MODEL", model, "directory of a checkpoint, or an id in the Hugging Face cache");
     v.section("Prompt");
     v("prompt,p=TEXT", prompt,
       "the prompt, as it is: special tokens in it are read as such, nothing is added");
+    v("file,f=FILE", file, "the prompt is this file's text without its last newline; - is stdin");
     v("chat", chat, "take the prompt as a user's message and render it through the chat template");
     v("system=TEXT", system, "with --chat, a system message before it");
     v("thinking", thinking, "with --chat, let the model think first");
@@ -40,17 +42,28 @@ struct Options : RunOptions, LayoutOptions, SamplingOptions {
     v("json", json,
       "print one object: text, tokens, logprobs, finish_reason, usage, timings, ranks");
     SamplingOptions::visit(v);
+    visit_running(v);
+    LayoutOptions::visit(v);
   }
 };
 
-Result<std::string> render_prompt(const Options& options, const std::string& dir) {
-  if (!options.chat) return options.prompt;
+Result<std::string> read_prompt(const Options& options) {
+  if (options.file.empty()) return options.prompt;
+  if (!options.prompt.empty()) return invalid("-p and --file are both given; expected one of them");
+  Result<std::string> text = options.file == "-" ? read_stdin() : read_file(options.file);
+  if (text.ok() && text.value().ends_with('\n')) text.value().pop_back();
+  return text;
+}
+
+Result<std::string> render_prompt(const Options& options, std::string prompt,
+                                  const std::string& dir) {
+  if (!options.chat) return prompt;
   GLINT_TRY(const ChatTemplate chat, ChatTemplate::open(dir));
   Json::Array messages;
   if (!options.system.empty()) {
     messages.push_back(Json::Object{{"role", "system"}, {"content", options.system}});
   }
-  messages.push_back(Json::Object{{"role", "user"}, {"content", options.prompt}});
+  messages.push_back(Json::Object{{"role", "user"}, {"content", std::move(prompt)}});
   Json kwargs(Json::Object{{"add_generation_prompt", true}});
   if (!options.thinking) kwargs.set("enable_thinking", false);
   return chat.render(messages, Json(), kwargs).in("the chat template of " + dir);
@@ -108,24 +121,28 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
-  GLINT_TRY(const std::string prompt, render_prompt(options, dir));
+  GLINT_TRY(std::string text, read_prompt(options));
+  if (text.empty()) return invalid("the prompt is empty; give -p TEXT or --file FILE");
+  GLINT_TRY(const std::string prompt, render_prompt(options, std::move(text), dir));
   GLINT_TRY(std::vector<TokenId> tokens, tokenizer.encode(prompt));
-  if (tokens.empty()) return invalid("the prompt is empty; give -p TEXT");
 
   const auto load_start = std::chrono::steady_clock::now();
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));
   GLINT_TRY(const OpenedModel opened, open_model(resolved));
-  GLINT_TRY(const LedRanks ranks, load_led_ranks(options, options, resolved, opened, cli));
-  LoadedModel& model = ranks.first();
-  const double load_s = seconds_since(load_start);
-  GLINT_TRY(GenerateOptions generation, generate_options(options, model, tokenizer, num_drafts));
+  GLINT_TRY(GenerateOptions generation,
+            generate_options(options, dir, opened, tokenizer, num_drafts));
   generation.max_tokens = options.max_tokens;
   generation.want_logprobs = options.json;
   if (options.ignore_eos) generation.stop_ids.clear();
+  GLINT_TRY_STATUS(check_prompt(opened.config, tokens));
+  GLINT_TRY(const LedRanks ranks, load_led_ranks(options, options, resolved, opened, cli));
+  LoadedModel& model = ranks.first();
+  const double load_s = seconds_since(load_start);
   GLINT_TRY_STATUS(
       reserve_context(model, static_cast<int>(tokens.size()), options.max_tokens, num_drafts));
 
   const InterruptGuard interrupt;
+  generation.goes_on = [&] { return !interrupt.interrupted(); };
   Answer answer = {.detokenizer = Detokenizer(tokenizer),
                    .stop = StopText(options.stop),
                    .console = cli.console,
@@ -170,7 +187,8 @@ Command generate_command() {
            {{"glint generate models/glm5-tiny -p 'The capital of France is' --temperature 0",
              "a raw prompt, greedy"},
             {"glint generate models/glm5-tiny --chat -p 'What is 12 + 7?' --spec mtp:3",
-             "a chat message, three drafts a step"}}},
+             "a chat message, three drafts a step"},
+            {"glint generate models/glm5-tiny --chat -f question.txt", "a message from a file"}}},
       run);
 }
 

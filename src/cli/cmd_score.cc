@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/option_range.h"
 #include "cli/rank_options.h"
+#include "cli/result_file.h"
 #include "runtime/score_ranks.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -155,15 +156,14 @@ std::string to_lines(const char* who, const Prediction& p) {
              "top-1: ", format_double(p.top1_share()), "\n");
 }
 
-// All that can be said before the first step.
-Status check(const Options& options, Ranks& ranks, const TokenSequences& sequences) {
-  const LoadedModel& model = ranks.model(ranks.size() - 1);  // of the last stage
+// All that can be said before weights are read, which may take long.
+Status check(const Options& options, const OpenedModel& model, const TokenSequences& sequences) {
   if (!options.mtp.empty() && !model.has_mtp()) {
     return invalid(options.model + " has no MTP layer; leave --mtp out");
   }
   bool predicts = false;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    Status fits = check_sequence(model, sequences[i]);
+    Status fits = check_sequence(model.config, sequences[i]);
     if (!fits.ok() && options.ids.empty()) return fits;
     if (!fits.ok()) {
       return std::move(fits).take_error().in(str(options.ids, ", sequence ", i + 1));
@@ -175,8 +175,10 @@ Status check(const Options& options, Ranks& ranks, const TokenSequences& sequenc
   return Ok{};
 }
 
-// Two of them may not be one file.
+// Two of them may not be one file, and results need a place.
 Status check_names(const Options& options) {
+  for (const std::string& name : {options.out, options.mtp, options.hidden})
+    GLINT_TRY_STATUS(check_result_file(name));
   std::set<std::filesystem::path> seen;
   for (const std::string& name : {options.ids, options.out, options.mtp, options.hidden}) {
     std::error_code ignored;
@@ -192,12 +194,9 @@ Status check_names(const Options& options) {
 bool wants_mtp(const Options& options) {
   return !options.mtp.empty() || options.ppl || options.json;
 }
-bool scores_mtp(const Options& options, Ranks& ranks) {
-  return ranks.model(ranks.size() - 1).has_mtp() && wants_mtp(options);
-}
 
-Result<std::unique_ptr<Ranks>> load(const Options& options, Cli& cli) {
-  GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
+Result<std::unique_ptr<Ranks>> load(const Options& options, ModelOptions resolved,
+                                    const OpenedModel& opened, Cli& cli) {
   resolved.shape = {
       .tp = options.tp,
       .cp = options.cp,
@@ -210,13 +209,12 @@ Result<std::unique_ptr<Ranks>> load(const Options& options, Cli& cli) {
   // Ranks and slices are the CPU's, whatever else the machine has.
   const bool adds_up = shape.num_ranks() > 1 || shape.num_slices() > 1;
   if (adds_up && each.backend == "auto") each.backend = "cpu";
-  GLINT_TRY(const OpenedModel opened, open_model(resolved));
   return load_ranks(each, resolved, opened, cli);
 }
 
 // Scores every sequence and writes the files. What it returns after Ctrl-C is a part.
-Result<Score> score_all(const Options& options, Ranks& ranks, const TokenSequences& sequences,
-                        Cli& cli) {
+Result<Score> score_all(const Options& options, bool with_mtp, Ranks& ranks,
+                        const TokenSequences& sequences, Cli& cli) {
   const ModelConfig& config = ranks.model(0).config();
   std::int64_t T = 0;
   std::vector<std::int64_t> begins;
@@ -232,8 +230,7 @@ Result<Score> score_all(const Options& options, Ranks& ranks, const TokenSequenc
     progress.add(tokens);
     return !interrupt.interrupted();
   };
-  const ScoreOptions how = {
-      .chunk = options.chunk, .mtp = scores_mtp(options, ranks), .done = done};
+  const ScoreOptions how = {.chunk = options.chunk, .mtp = with_mtp, .done = done};
   const Result<std::vector<Score>> scores = score(
       ranks, sequences, how, [&](std::size_t i) { return outputs.sinks(i, begins[i], T, config); });
   cli.interrupted = interrupt.interrupted();
@@ -253,16 +250,18 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
   GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
-  GLINT_TRY(const std::unique_ptr<Ranks> ranks, load(options, cli));
-  GLINT_TRY_STATUS(check(options, *ranks, sequences));
-  GLINT_TRY(const Score total, score_all(options, *ranks, sequences, cli));
+  GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
+  GLINT_TRY(const OpenedModel opened, open_model(resolved));
+  GLINT_TRY_STATUS(check(options, opened, sequences));
+  const bool with_mtp = wants_mtp(options) && opened.has_mtp();
+  GLINT_TRY(const std::unique_ptr<Ranks> ranks, load(options, std::move(resolved), opened, cli));
+  GLINT_TRY(const Score total, score_all(options, with_mtp, *ranks, sequences, cli));
   if (cli.interrupted) return Ok{};
   if ((options.ppl || options.json) && (std::isnan(total.model.nll) || std::isnan(total.mtp.nll))) {
     return invalid(
         str("the logits of ", options.model,
             " are not all numbers; `glint inspect --verify` finds NaN and infinity among weights"));
   }
-  const bool with_mtp = scores_mtp(options, *ranks);
   if (options.json) {
     Json result = to_json(total, sequences.size(), with_mtp);
     result.set("ranks", to_json(*ranks));

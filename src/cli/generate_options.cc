@@ -19,12 +19,13 @@ Result<int> parse_spec(const std::string& spec) {
   return drafts;
 }
 
-Result<GenerateOptions> generate_options(const SamplingOptions& options, const LoadedModel& model,
-                                         const Tokenizer& tokenizer, int num_drafts) {
+Result<GenerateOptions> generate_options(const SamplingOptions& options, const std::string& dir,
+                                         const OpenedModel& model, const Tokenizer& tokenizer,
+                                         int num_drafts) {
   if (num_drafts > 0 && !model.has_mtp()) {
-    return invalid(model.options().dir + " has no MTP layer; leave --spec out");
+    return invalid(dir + " has no MTP layer; leave --spec out");
   }
-  const GenerationConfig& defaults = model.generation();
+  const GenerationConfig& defaults = model.generation;
   GenerateOptions out;
   out.sampling = {
       .temperature = options.temperature.value_or(defaults.temperature),
@@ -34,19 +35,23 @@ Result<GenerateOptions> generate_options(const SamplingOptions& options, const L
       .repetition_penalty = options.repetition_penalty.value_or(defaults.repetition_penalty),
       .seed = options.seed.value_or(std::random_device()())};
   GLINT_TRY_STATUS(validate(out.sampling));
-  out.stop_ids = stop_ids(model.config(), defaults);
+  out.stop_ids = stop_ids(model.config, defaults);
   out.num_drafts = num_drafts;
   out.num_token_ids =
-      std::min<TokenId>(tokenizer.vocab_size(), static_cast<TokenId>(model.config().vocab_size));
+      std::min<TokenId>(tokenizer.vocab_size(), static_cast<TokenId>(model.config.vocab_size));
   return out;
+}
+
+Status check_prompt(const ModelConfig& model, std::span<const TokenId> prompt) {
+  if (std::ssize(prompt) >= model.max_position_embeddings) {
+    return invalid(str("the prompt has ", prompt.size(), " tokens; the model has ",
+                       model.max_position_embeddings, " positions"));
+  }
+  return check_vocabulary(model, prompt);
 }
 
 Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts) {
   const std::int64_t limit = model.config().max_position_embeddings;
-  if (prompt_tokens >= limit) {
-    return invalid(
-        str("the prompt has ", prompt_tokens, " tokens; the model has ", limit, " positions"));
-  }
   const std::int64_t tokens =
       std::min<std::int64_t>(std::int64_t{prompt_tokens} + max_tokens, limit);
   return model.reserve_pages(pages_for(static_cast<int>(tokens), num_drafts));

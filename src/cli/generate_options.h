@@ -38,12 +38,16 @@ struct SamplingOptions {
 // K of "mtp:K"; 0 for an empty text or "none".
 Result<int> parse_spec(const std::string& spec);
 
-// The options on top of the model's generation_config.json.
-Result<GenerateOptions> generate_options(const SamplingOptions& options, const LoadedModel& model,
-                                         const Tokenizer& tokenizer, int num_drafts);
+// The options on top of the generation_config.json of the model in `dir`; before its weights are
+// read, which may take long.
+Result<GenerateOptions> generate_options(const SamplingOptions& options, const std::string& dir,
+                                         const OpenedModel& model, const Tokenizer& tokenizer,
+                                         int num_drafts);
 
-// Cache pages for a prompt and an answer, no more than the model has positions. Fails if the prompt
-// leaves no room.
+// Fails if the prompt holds what is no token of the model, or leaves no room for an answer.
+Status check_prompt(const ModelConfig& model, std::span<const TokenId> prompt);
+
+// Cache pages for a prompt and an answer, no more than the model has positions.
 Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts);
 
 // One line: tokens, speed, and how many drafts were accepted.

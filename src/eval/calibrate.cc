@@ -42,7 +42,8 @@ void draft_step(LoadedModel& model, const StepPacker::Step& step, const TokenSeq
 
 Result<Calibration> calibrate(LoadedModel& model, TapOps& ops, const TokenSequences& prompts,
                               const CalibrateOptions& options) {
-  for (const std::vector<TokenId>& ids : prompts) GLINT_TRY_STATUS(check_vocabulary(model, ids));
+  for (const std::vector<TokenId>& ids : prompts)
+    GLINT_TRY_STATUS(check_vocabulary(model.config(), ids));
   InputRanges ranges(model.weights());
   ops.set_taps(ranges.taps(ops.device()));
   Calibration out;

@@ -131,26 +131,42 @@ class Comparison {
   std::vector<float> ref_;
 };
 
-Status check_comparable(const Recording& ref, const ModelConfig& model, const std::string& name) {
-  const auto differ = [&](const char* what, std::int64_t of_ref, std::int64_t of_model) {
-    return invalid(str(ref.name, " has ", what, " ", of_ref, " and ", name, " has ", of_model,
+Status check_comparable(const ModelConfig& ref, const std::string& dir, const ModelConfig& model,
+                        const std::string& model_dir) {
+  const auto same = [&](const char* what, std::int64_t of_ref, std::int64_t of_model) -> Status {
+    if (of_ref == of_model) return Ok{};
+    return invalid(str(dir, " has ", what, " ", of_ref, " and ", model_dir, " has ", of_model,
                        ": they are not the same model in two formats"));
   };
-  if (ref.vocab != model.vocab_size) return differ("vocab_size", ref.vocab, model.vocab_size);
-  if (ref.hidden != model.hidden_size) return differ("hidden_size", ref.hidden, model.hidden_size);
-  if (ref.layers != model.num_hidden_layers)
-    return differ("num_hidden_layers", ref.layers, model.num_hidden_layers);
-  return Ok{};
+  GLINT_TRY_STATUS(same("vocab_size", ref.vocab_size, model.vocab_size));
+  GLINT_TRY_STATUS(same("hidden_size", ref.hidden_size, model.hidden_size));
+  return same("num_hidden_layers", ref.num_hidden_layers, model.num_hidden_layers);
+}
+
+Status check_predicts(const TokenSequences& text) {
+  if (std::any_of(text.begin(), text.end(), [](const auto& ids) { return ids.size() > 1; }))
+    return Ok{};
+  return invalid("the text has no sequence of two tokens or more: nothing to predict");
 }
 
 }  // namespace
 
+Status check_evaluation(const ModelConfig& reference, const std::string& dir,
+                        const ModelConfig& model, const std::string& model_dir,
+                        const TokenSequences& text) {
+  GLINT_TRY_STATUS(check_comparable(reference, dir, model, model_dir));
+  GLINT_TRY_STATUS(check_predicts(text));
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string where = str("sequence ", i + 1, " of the text, for ");
+    GLINT_TRY_STATUS(check_sequence(reference, text[i]).in(where + dir));
+    GLINT_TRY_STATUS(check_sequence(model, text[i]).in(where + model_dir));
+  }
+  return Ok{};
+}
+
 Result<Recording> record_reference(LoadedModel& reference, const TokenSequences& text,
                                    const EvalOptions& options) {
-  const bool predicts = std::any_of(text.begin(), text.end(),
-                                    [](const std::vector<TokenId>& ids) { return ids.size() > 1; });
-  if (!predicts)
-    return invalid("the text has no sequence of two tokens or more: nothing to predict");
+  GLINT_TRY_STATUS(check_predicts(text));
   const ModelConfig& config = reference.config();
   const std::int64_t rows = count_tokens(text) - std::ssize(text);
   GLINT_TRY(SpillFile file, SpillFile::create(options.tmp_dir, 4 * rows * config.vocab_size));
@@ -161,19 +177,16 @@ Result<Recording> record_reference(LoadedModel& reference, const TokenSequences&
   };
   GLINT_TRY_STATUS(visit_rows(reference, text, options, spill));
   GLINT_TRY_STATUS(file.rewind());
-  return Recording{.file = std::move(file),
-                   .name = reference.options().dir,
-                   .vocab = config.vocab_size,
-                   .hidden = config.hidden_size,
-                   .layers = config.num_hidden_layers};
+  return Recording{.file = std::move(file), .name = reference.options().dir, .config = config};
 }
 
 Result<Evaluation> compare_with(Recording& recording, LoadedModel& model,
                                 const TokenSequences& text, const EvalOptions& options) {
-  GLINT_TRY_STATUS(check_comparable(recording, model.config(), model.options().dir));
+  GLINT_TRY_STATUS(
+      check_comparable(recording.config, recording.name, model.config(), model.options().dir));
   GLINT_TRY_STATUS(recording.file.rewind());
-  Comparison comparison(recording.layers, recording.hidden);
-  std::vector<float> ref(static_cast<std::size_t>(recording.vocab));
+  Comparison comparison(recording.config.num_hidden_layers, recording.config.hidden_size);
+  std::vector<float> ref(static_cast<std::size_t>(recording.config.vocab_size));
   const auto compare = [&](const std::vector<TokenId>& ids) {
     return RowVisitor{
         .hidden =

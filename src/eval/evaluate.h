@@ -28,8 +28,7 @@ struct EvalOptions {
 struct Recording {
   SpillFile file;
   std::string name;  // of its directory, for messages
-  std::int64_t vocab = 0, hidden = 0;
-  int layers = 0;
+  ModelConfig config;
 };
 
 struct Evaluation {
@@ -48,12 +47,19 @@ struct Evaluation {
   std::vector<std::int32_t> position;  // of every row in its sequence
 };
 
-// Fails on a text that predicts nothing (no sequence of two tokens), and as score() does.
+// All that can be said before either model is loaded: fails if they cannot be compared (another
+// vocabulary, depth or width), on a text that predicts nothing (no sequence of two tokens), and on
+// sequences that are not both models'. `dir`, `model_dir`: theirs, for messages.
+Status check_evaluation(const ModelConfig& reference, const std::string& dir,
+                        const ModelConfig& model, const std::string& model_dir,
+                        const TokenSequences& text);
+
+// Fails on a text that predicts nothing, and as score() does.
 Result<Recording> record_reference(LoadedModel& reference, const TokenSequences& text,
                                    const EvalOptions& options);
 
 // `recording` must be of the same text and options; it is read from its start. Fails if the models
-// cannot be compared (another vocabulary, depth or width) and where logits are not finite.
+// cannot be compared, and where logits are not finite.
 Result<Evaluation> compare_with(Recording& recording, LoadedModel& model,
                                 const TokenSequences& text, const EvalOptions& options);
 

@@ -163,6 +163,16 @@ TEST(Evaluate, refuses_what_cannot_be_compared) {
   EXPECT_NE(compared.error().message.find("vocab_size 101"), std::string::npos)
       << compared.error().message;
   EXPECT_FALSE(record_reference(*odd, {{1, 101}}, options).ok());
+  // All of it is known before a model is loaded.
+  const auto refusal = [&](const LoadedModel& model, const TokenSequences& text) {
+    const Status status = check_evaluation(odd->config(), "a", model.config(), "b", text);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(refusal(*odd, {{1, 2, 3}}), "");
+  EXPECT_NE(refusal(*other, {{1, 2, 3}}).find("a has vocab_size 101 and b has"), std::string::npos);
+  EXPECT_NE(refusal(*odd, {{1}, {2}}).find("two tokens"), std::string::npos);
+  EXPECT_NE(refusal(*odd, {{1, 2}, {1, 101}}).find("sequence 2 of the text, for a: token 101"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -2,8 +2,14 @@
 
 #include "base/file.h"
 #include "checkpoint/safetensors.h"
+#include "model/inventory.h"
 
 namespace glint {
+
+bool OpenedModel::has_mtp() const {
+  return checkpoint ? holds_mtp_layer(config, checkpoint->source())
+                    : config.num_nextn_predict_layers > 0;
+}
 
 OpenedModel OpenedModel::again() const {
   std::optional<Checkpoint> files;

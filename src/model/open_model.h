@@ -19,6 +19,8 @@ struct OpenedModel {
   std::optional<Checkpoint> checkpoint;  // none: a configuration alone
   Sources sources = Sources::kDiscard;   // of the checkpoint
 
+  // Whether there is a draft layer: among the weights, or without any in the configuration.
+  bool has_mtp() const;
   // For one more rank.
   OpenedModel again() const;
 };

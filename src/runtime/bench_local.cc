@@ -163,17 +163,22 @@ double median(std::vector<double> values) {
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
-                   const BenchOptions& options,
-                   const std::function<void(const BenchResult&)>& report) {
+Status check_lengths(const BenchOptions& options, const ModelConfig& model) {
   const auto largest = [](const std::vector<int>& of) {
     return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
   };
   const std::int64_t longest =
       std::int64_t{largest(options.depth)} + std::max(largest(options.prompt), options.tokens);
-  if (const std::int64_t most = model.config().max_position_embeddings; longest > most)
+  if (const std::int64_t most = model.max_position_embeddings; longest > most)
     return invalid(str("sequences of ", with_commas(longest), " tokens are longer than the ",
                        with_commas(most), " positions of the model; measure shorter ones"));
+  return Ok{};
+}
+
+Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
+                   const BenchOptions& options,
+                   const std::function<void(const BenchResult&)>& report) {
+  GLINT_TRY_STATUS(check_lengths(options, model.config()));
   for (const int depth : options.depth) {
     for (const int prompt : options.prompt) {
       if (prompt == 0) continue;

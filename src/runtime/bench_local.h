@@ -37,6 +37,9 @@ struct BenchResult {
   double flops_per_token = 0;
 };
 
+// Fails if the model has fewer positions than a sequence of them.
+Status check_lengths(const BenchOptions& options, const ModelConfig& model);
+
 // Runs every combination and reports each when it is done. `counters` are the backends of `model`
 // and of its followers, or none on a device whose memory the host does not read: then traffic is
 // what a pass of these sizes is expected to have, and decode steps are not waited for one by one.

@@ -98,7 +98,7 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
                                const GenerateOptions& options, const OnToken& on_token) {
   GLINT_TRY_STATUS(validate(options.sampling));
   if (tokens.empty()) return invalid("the prompt is empty; give at least one token");
-  GLINT_TRY_STATUS(check_vocabulary(model, tokens));
+  GLINT_TRY_STATUS(check_vocabulary(model.config(), tokens));
   const int prompt = static_cast<int>(tokens.size());
   // Whole pages may hold more than the model has positions.
   const std::int64_t cached = std::int64_t{model.kv().num_pages()} * kPageSize - options.num_drafts;
@@ -131,6 +131,11 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
     const int count = std::min(options.chunk, prompt - computed);
     GLINT_TRY(result, execute(executor, plans.prompt(computed, count)));
     computed += count;
+    if (computed == prompt || !options.goes_on || options.goes_on()) continue;
+    *num_cached = stats.prompt_tokens = computed;
+    stats.reason = FinishReason::kCancelled;
+    stats.prefill_s = seconds_since(start);
+    return stats;
   }
   GLINT_TRY(bool going, answer.take(result.sampled[0]));
   stats.prefill_s = seconds_since(start);

@@ -15,13 +15,15 @@ struct GenerateOptions {
   int num_drafts = 0;                  // MTP tokens guessed per step; 0: no speculation
   int chunk = 512;                     // prompt tokens per step
   bool want_logprobs = false;
+  // Asked after each step of the prompt; false ends it before there is an answer (kCancelled).
+  std::function<bool()> goes_on = {};
   // Ids from here on are padding rows of the vocabulary, never sampled; 0: there are none.
   TokenId num_token_ids = 0;
 };
 
 struct GenerateStats {
   FinishReason reason = FinishReason::kLength;
-  int prompt_tokens = 0;
+  int prompt_tokens = 0;  // of a prompt that was ended: those that were read
   int completion_tokens = 0;
   int drafted = 0, accepted = 0;  // draft tokens verified, and found right
   double prefill_s = 0;           // until the first token was sampled

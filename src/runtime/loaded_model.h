@@ -316,6 +316,6 @@ class LoadedModel {
 };
 
 // Fails, naming the first id that is not in the model's vocabulary.
-Status check_vocabulary(const LoadedModel& model, std::span<const TokenId> ids);
+Status check_vocabulary(const ModelConfig& model, std::span<const TokenId> ids);
 
 }  // namespace glint

@@ -56,7 +56,7 @@ ModelExecutorOptions resolve(ModelExecutorOptions options, const LoadedModel& mo
 }
 
 bool all_in_vocabulary(const Request& request, const LoadedModel& model) {
-  return check_vocabulary(model, request.prompt).ok() &&
+  return check_vocabulary(model.config(), request.prompt).ok() &&
          check_token_ids(request.sampling, static_cast<int>(model.config().vocab_size)).ok();
 }
 

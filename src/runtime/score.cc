@@ -72,12 +72,11 @@ double Prediction::top1_share() const {
   return static_cast<double>(top1) / static_cast<double>(tokens);
 }
 
-Status check_sequence(const LoadedModel& model, std::span<const TokenId> ids) {
-  const ModelConfig& config = model.config();
+Status check_sequence(const ModelConfig& model, std::span<const TokenId> ids) {
   if (ids.empty()) return invalid("a sequence is empty; give at least one token");
-  if (static_cast<std::int64_t>(ids.size()) > config.max_position_embeddings) {
+  if (static_cast<std::int64_t>(ids.size()) > model.max_position_embeddings) {
     return invalid(str("a sequence has ", ids.size(), " tokens; the model has ",
-                       config.max_position_embeddings, " positions"));
+                       model.max_position_embeddings, " positions"));
   }
   return check_vocabulary(model, ids);
 }
@@ -86,7 +85,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
                     const ScoreSinks& sinks) {
   const bool is_alone = options.lengths.empty(), is_last = model.shard().is_last();
   const bool has_logits = model.has_logits();
-  if (is_alone || !ids.empty()) GLINT_TRY_STATUS(check_sequence(model, ids));
+  if (is_alone || !ids.empty()) GLINT_TRY_STATUS(check_sequence(model.config(), ids));
   if (options.mtp && is_last && !model.has_mtp())
     return invalid("this checkpoint has no MTP layer");
   const std::int64_t T = static_cast<std::int64_t>(ids.size());

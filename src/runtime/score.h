@@ -65,7 +65,7 @@ struct Score {
 
 // Fails on an empty sequence, an id outside the vocabulary, or more tokens than the model has
 // positions.
-Status check_sequence(const LoadedModel& model, std::span<const TokenId> ids);
+Status check_sequence(const ModelConfig& model, std::span<const TokenId> ids);
 
 // Scores one sequence, if check_sequence() has no objection. The model's cache is made as large as
 // it needs.

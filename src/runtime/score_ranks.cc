@@ -35,7 +35,7 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
                                  const ScoreOptions& options,
                                  const std::function<ScoreSinks(std::size_t)>& sinks) {
   for (const std::vector<TokenId>& ids : sequences) {
-    GLINT_TRY_STATUS(check_sequence(ranks.model(0), ids));
+    GLINT_TRY_STATUS(check_sequence(ranks.model(0).config(), ids));
   }
   const MeshShape& shape = ranks.shape();
   const auto together = static_cast<std::size_t>(shape.dp / shape.cp);  // sequences

@@ -16,7 +16,7 @@ int num_moe_layers(const ModelConfig& config) {
 }
 
 Status check_train_sequence(const LoadedModel& model, const TrainSequence& sequence) {
-  GLINT_TRY_STATUS(check_sequence(model, sequence.ids));
+  GLINT_TRY_STATUS(check_sequence(model.config(), sequence.ids));
   if (!sequence.weights.empty() && sequence.weights.size() != sequence.ids.size()) {
     return invalid(str("there are ", sequence.weights.size(), " weights for ", sequence.ids.size(),
                        " tokens; give one a token"));

@@ -43,6 +43,32 @@ def generate_streams_and_stops():
     check(poem == output("generate", MODEL, "-p", "Write a short poem about a cat and a dog", *greedy, "--spec", "mtp:3"), "mtp")
 
 
+def a_prompt_may_come_from_a_file_or_a_pipe(folder):
+    file = folder / "prompt.txt"
+    file.write_text(FRANCE + "\n")
+    check(output("generate", MODEL, "-f", file, "--temperature", 0) == " Paris.", "--file")
+    piped = subprocess.run([GLINT, "generate", MODEL, "-f", "-", "--temperature", "0"], input=FRANCE, capture_output=True, text=True)
+    check(piped.stdout == " Paris.", "a prompt from stdin", piped)
+    refused("generate", MODEL, "-f", file, "-p", "x", words=["-p and --file"])
+    refused("generate", MODEL, "--chat", words=["the prompt is empty"])
+
+
+def what_is_wrong_is_told_before_weights_are_read(folder):
+    """The model lacks a tensor: its loading, which may take long, would fail with that."""
+    copy = without_tensors(folder / "incomplete", lambda name: name == "model.norm.weight")
+    ids = folder / "ids.txt"
+    ids.write_text("1 2 99999\n")
+    refused("score", copy, "-p", "some text", "--ppl", words=["model.norm.weight"])
+    for command, word in ((("generate", copy, "-p", "x", "--temperature", -1), "temperature is -1"),
+                          (("generate", copy, "-p", "word " * 5000), "4096 positions"), (("chat", copy, "--top-p", 2), "top-p is 2"),
+                          (("score", copy, "--ids", ids, "--ppl"), "token 99999"),
+                          (("score", copy, "-p", "some text", "--out", folder / "no/x.npy"), "no/x.npy"),
+                          (("eval", copy, "--ref", copy, "--ids", ids), "token 99999"),
+                          (("bench", "local", copy, "-p", 5000), "4,096 positions"),
+                          (("bench", "local", copy, "-p", 0, "-n", 0), "nothing to measure")):
+        refused(*command, words=[word])
+
+
 def generate_json_has_the_numbers():
     one = json.loads(output("generate", MODEL, "-p", FRANCE, "--temperature", 0, "--json"))
     check(one["text"] == " Paris." and one["tokens"] == [1851, 13] and one["finish_reason"] == "stop", "json", one)
@@ -223,9 +249,8 @@ def closed_streams_are_no_files(folder):
         check(b"perplexity" not in out.read_bytes() and read_npy(out)[0] == (3, 3712), f"{streams}: printed into a file")
 
 
-def a_checkpoint_without_its_draft_layer_works(folder):
-    """As other programs save it: config.json announces the layer, and the weights lack it."""
-    copy = folder / "no-mtp"
+def without_tensors(copy, lacks):
+    """The model without the tensors that `lacks` takes by their names."""
     shutil.copytree(MODEL, copy)
     weights = copy / "model.safetensors"
     data = weights.read_bytes()
@@ -233,13 +258,19 @@ def a_checkpoint_without_its_draft_layer_works(folder):
     header, kept = json.loads(data[8:8 + size]), {}
     body = b""
     for name, entry in sorted(header.items(), key=lambda item: item[1].get("data_offsets", [0])):
-        if name == "__metadata__" or ".layers.5." in name:
+        if name == "__metadata__" or lacks(name):
             continue
         begin, end = entry["data_offsets"]
         kept[name] = {**entry, "data_offsets": [len(body), len(body) + end - begin]}
         body += data[8 + size + begin:8 + size + end]
     text = json.dumps(kept).encode()
     weights.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    return copy
+
+
+def a_checkpoint_without_its_draft_layer_works(folder):
+    """As other programs save it: config.json announces the layer, and the weights lack it."""
+    copy = without_tensors(folder / "no-mtp", lambda name: ".layers.5." in name)
     with_it, without = (json.loads(output("score", model, "-p", "Once upon a time", "--json")) for model in (MODEL, copy))
     check(without.pop("ranks")[0]["weight_bytes"] < with_it.pop("ranks")[0]["weight_bytes"], "bytes held")
     check(without == {key: value for key, value in with_it.items() if "mtp" not in key} != with_it, "scores", without)
@@ -327,6 +358,8 @@ def wrong_input_is_refused_by_name(folder):
 
 with tempfile.TemporaryDirectory() as folder:
     generate_streams_and_stops()
+    a_prompt_may_come_from_a_file_or_a_pipe(pathlib.Path(folder))
+    what_is_wrong_is_told_before_weights_are_read(pathlib.Path(folder))
     generate_json_has_the_numbers()
     the_seed_decides()
     score_writes_what_it_says(pathlib.Path(folder))

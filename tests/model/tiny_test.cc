@@ -128,6 +128,28 @@ TEST(Tiny, an_answer_ends_at_the_last_position_with_and_without_mtp) {
   }
 }
 
+TEST(Tiny, a_prompt_can_be_ended_between_its_steps) {
+  const std::unique_ptr<LoadedModel> model = load({.dir = kModel});
+  const std::vector<TokenId> prompt = read_rows("heldout.ids.txt", 1)[0];
+  GenerateOptions options = {.max_tokens = 8, .sampling = {.temperature = 0}, .chunk = 100};
+  const Answered whole = answer(*model, prompt, options);
+  int asked = 0, cached = 0;
+  options.goes_on = [&] { return ++asked < 2; };
+  std::vector<TokenId> tokens = prompt;
+  const auto nothing = [](TokenId, float) { return ADD_FAILURE() << "a token", true; };
+  const GenerateStats stats = generate(*model, tokens, &cached, options, nothing).value();
+  EXPECT_EQ(stats.reason, FinishReason::kCancelled);
+  EXPECT_EQ(stats.prompt_tokens, 200);
+  EXPECT_EQ(cached, 200);
+  EXPECT_EQ(tokens, prompt);
+  // It goes on from there.
+  std::vector<TokenId> rest;
+  const auto keep = [&](TokenId token, float) { return rest.push_back(token), true; };
+  options.goes_on = {};
+  ASSERT_TRUE(generate(*model, tokens, &cached, options, keep).ok());
+  EXPECT_EQ(rest, whole.answer);
+}
+
 TEST(Tiny, greedy_continuations_are_the_record_token_for_token_with_and_without_mtp) {
   const std::unique_ptr<LoadedModel> model = load(f32_options());
   const std::vector<TokenId> stops = stop_ids(model->config(), model->generation());
