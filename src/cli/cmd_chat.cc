@@ -14,6 +14,7 @@ constexpr const char* kHelp =
     "/system TEXT  set the system message and begin again\n"
     "/reset        begin again\n"
     "/quit         leave (also Ctrl-D)\n"
+    "\\ at the end  the message goes on in the next line\n"
     "Ctrl-C        stop the answer, or clear the line\n";
 
 Result<Json> read_tools(const std::string& path) {
@@ -110,7 +111,10 @@ class Chat {
     Console& console = cli_.console;
     parsed.add(deltas);
     for (const auto& [kind, text, tool] : deltas) {
-      if (kind != last_kind_ && last_kind_ == Delta::Kind::kReasoning) console.print("\n");
+      const bool begins = kind != last_kind_ && kind == Delta::Kind::kReasoning;
+      const bool ends = kind != last_kind_ && last_kind_ == Delta::Kind::kReasoning;
+      if (begins && !console.color()) console.print("<think>");
+      if (ends) console.print(console.color() ? "\n" : "</think>\n");
       last_kind_ = kind;
       switch (kind) {
         case Delta::Kind::kReasoning:
@@ -137,10 +141,22 @@ class Chat {
   Delta::Kind last_kind_ = Delta::Kind::kContent;
 };
 
-Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
+// A line, and those after it while each ends in a backslash.
+std::optional<std::string> read_message(LineEditor& editor) {
+  std::optional<std::string> message = editor.read("> ");
+  while (message && message->ends_with('\\')) {
+    const std::optional<std::string> next = editor.read("  ");
+    message->pop_back();
+    if (!next) break;
+    *message += "\n" + *next;
+  }
+  return message;
+}
+
+Status converse(Chat& chat, LineEditor& editor, bool interactive, Cli& cli) {
   bool quit = false;
   while (!quit) {
-    const std::optional<std::string> line = editor.read("> ");
+    const std::optional<std::string> line = read_message(editor);
     if (!line) break;
     if (trimmed(*line).empty() || chat.command(*line, quit)) continue;
     const std::size_t before = chat.length();
@@ -159,6 +175,7 @@ Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
     if (calls.ok()) continue;
     // A prompt that is too long, say, or a server that is away: another question may be answered.
     chat.forget_from(before);
+    cli.failed = !interactive;
     cli.console.note(
         str("glint: ", calls.error().message, " (this question is forgotten; /reset forgets all)"));
   }
@@ -170,15 +187,18 @@ Status run(const ChatOptions& options, Cli& cli) {
     return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
   GLINT_TRY(Json tools, read_tools(options.tools));
   const bool is_url = options.model.starts_with("http://") || options.model.starts_with("https://");
-  GLINT_TRY(const std::unique_ptr<ChatSource> source,
-            is_url ? remote_chat(options, std::move(tools), cli)
-                   : local_chat(options, std::move(tools), cli));
+  Result<std::unique_ptr<ChatSource>> opened = is_url ? remote_chat(options, std::move(tools), cli)
+                                                      : local_chat(options, std::move(tools), cli);
+  if (!opened.ok() && opened.error().code == ErrorCode::kNotFound &&
+      options.model.find(':') != std::string::npos)
+    return not_found(opened.error().message + "; the URL of a server begins with http://");
+  GLINT_TRY(const std::unique_ptr<ChatSource> source, std::move(opened));
   const bool interactive = is_terminal(STDIN_FILENO) && cli.console.out_is_terminal();
   if (interactive) cli.console.print(cli.console.dim(kHelp));
   const std::string& home = cli.environment.home;
   LineEditor editor(interactive, home.empty() ? "" : home + "/.glint_history");
   Chat chat(*source, options.system, cli);
-  return converse(chat, editor, cli);
+  return converse(chat, editor, interactive, cli);
 }
 
 }  // namespace
@@ -190,9 +210,10 @@ Command chat_command() {
        .summary = "a conversation in the terminal",
        .description =
            "Talks to a model through its chat template, or to a server of OpenAI's API "
-           "(its key is GLINT_API_KEY). Thinking is dimmed, tool calls are shown. Ctrl-C "
-           "stops the answer, not the program. Lines can also come from a pipe: one "
-           "message each.",
+           "(its key is GLINT_API_KEY). Thinking is dimmed, or where there are no colours between "
+           "<think> and </think>; tool calls are shown. Ctrl-C stops the answer, not the program. "
+           "Lines can also come from a pipe: one message each, and exit code 1 if one got no "
+           "answer. A line that ends in \\ goes on in the next.",
        .examples = {{"glint chat models/glm5-tiny", "talk to the bundled model"},
                     {"glint chat http://127.0.0.1:8000", "talk to what `glint serve` serves"},
                     {"glint chat models/glm5-tiny --tools tools.json --temperature 0",

@@ -58,7 +58,7 @@ def what_is_refused(url):
     _, err = chat("http://127.0.0.1:1", [], code=2)
     assert "cannot reach http://127.0.0.1:1" in err, err
     # A refusal of the server ends no conversation.
-    out, err = chat(url, ["x " * 5000, "What is 3 + 4?"])
+    out, err = chat(url, ["x " * 5000, "What is 3 + 4?"], code=1)
     assert "maximum context length" in err and "/reset forgets all" in err and "The answer is 7." in out, (out, err)
 
 

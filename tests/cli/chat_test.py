@@ -10,15 +10,15 @@ import subprocess
 import sys
 import tempfile
 
-from program import GLINT, check
+from program import GLINT, check, refused
 
 MODEL = sys.argv[2]
 
 
-def chat(lines, *args):
+def chat(lines, *args, code=0):
     done = subprocess.run([GLINT, "chat", MODEL, "--temperature", "0", *map(str, args)], input="\n".join(lines) + "\n",
                           capture_output=True, text=True, timeout=120)
-    if done.returncode:
+    if done.returncode != code:
         sys.exit(f"exit {done.returncode}: {done.stderr}")
     return done.stdout, done.stderr
 
@@ -26,6 +26,14 @@ def chat(lines, *args):
 out, err = chat(["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"])
 check("19" in out and "Rome" in out and "never" not in out, "answers", out)
 check("/nonsense" in err and "/help" in err, "an unknown command is named", err)
+
+# Thinking can be told from the answer without colours; a line may go on.
+out, _ = chat(["What is 12 + \\", "7?"])
+check("<think>2 + 7" in out and "</think>\nThe answer is 19.\n" in out, "thinking in a pipe", out)
+# A message without an answer shows in the exit code, and ends nothing.
+out, err = chat(["word " * 5000, "What is 12 + 7?"], code=1)
+check("leaves no room" in err and "19" in out, "a message that is too long", out + err)
+refused("chat", "127.0.0.1:8000", words=["127.0.0.1:8000", "begins with http://"])
 
 # Lines of other systems end in \r\n.
 out, err = chat(["What is 12 + 7?\r", "/quit\r", "never read"])
