@@ -237,6 +237,8 @@ const char* Json::kind() const {
 }
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+  // The byte order mark that some editors put before UTF-8.
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   boost::json::parse_options options;
   options.max_depth = static_cast<std::size_t>(limits.max_depth);
   boost::json::basic_parser<Builder> parser(options, limits);

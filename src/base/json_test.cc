@@ -86,6 +86,7 @@ TEST(Json, errors_say_where) {
   EXPECT_NE(error_of(""), "");
   EXPECT_NE(error_of("{\"a\": 1"), "");
   EXPECT_EQ(error_of("12"), "");
+  EXPECT_EQ(error_of("\xef\xbb\xbf{}"), "");
 }
 
 TEST(Json, values_and_members_are_limited) {

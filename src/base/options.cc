@@ -193,7 +193,8 @@ Status OptionList::parse_positional(const std::string& arg) {
   for (Option& option : options_) {
     if (option.is_positional && (option.is_list || !option.is_set)) return set(option, arg);
   }
-  return invalid(str("unexpected argument ", quoted(arg)));
+  return invalid(str("unexpected argument ", quoted(arg),
+                     "; quote a text of several words, and give options by their names"));
 }
 
 Status OptionList::set(Option& option, std::string_view value) {

@@ -149,8 +149,10 @@ TEST(Options, too_many_positionals_are_refused) {
     void visit(OptionList& v) { v("MODEL", model, "a model"); }
   } one;
   OptionList list(one);
-  EXPECT_EQ(list.parse(std::vector<std::string>{"a", "b\n"}).error().message,
-            "unexpected argument \"b\\x0a\"");
+  EXPECT_EQ(
+      list.parse(std::vector<std::string>{"a", "b\n"}).error().message,
+      "unexpected argument \"b\\x0a\"; quote a text of several words, and give options by their "
+      "names");
 }
 
 TEST(Options, help_stops_parsing_and_nothing_is_missing) {

@@ -172,6 +172,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  const auto begins = [&](const std::string& candidate) { return candidate.starts_with(word); };
+  if (!word.empty() && std::count_if(candidates.begin(), candidates.end(), begins) == 1)
+    return *std::find_if(candidates.begin(), candidates.end(), begins);
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

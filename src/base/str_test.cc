@@ -81,6 +81,8 @@ TEST(Str, did_you_mean_finds_the_nearest_or_nothing) {
   EXPECT_EQ(did_you_mean("generat", names), "generate");
   EXPECT_EQ(did_you_mean("TOKENISE", names), "tokenize");
   EXPECT_EQ(did_you_mean("detokenise", names), "detokenize");
+  EXPECT_EQ(did_you_mean("detok", names), "detokenize");
+  EXPECT_EQ(did_you_mean("--temp", {"--help", "--temperature"}), "--temperature");
   EXPECT_EQ(did_you_mean("xyzzy", names), "");
   EXPECT_EQ(did_you_mean("", {}), "");
 }

@@ -244,7 +244,7 @@ Status run(const Options& o, Cli& cli) {
   d.share_is_static = o.mem_fraction_static.has_value();
   d.memory_share = o.mem_fraction_static.value_or(o.gpu_memory_utilization.value_or(0.9));
   if (!o.kv_cache_memory.empty()) {
-    GLINT_TRY(d.cache_bytes, parse_bytes(o.kv_cache_memory));
+    GLINT_TRY(d.cache_bytes, parse_bytes(o.kv_cache_memory).in("--kv-cache-memory"));
   }
   std::unique_ptr<Backend> backend;
   if (o.device == "cpu") {

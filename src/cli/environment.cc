@@ -1,5 +1,8 @@
 #include "cli/environment.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -19,17 +22,25 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// As Python finds it where the variable is not set: in the table of users.
+std::string home() {
+  std::string path = variable("HOME");
+  if (!path.empty()) return path;
+  const struct passwd* const user = ::getpwuid(::getuid());
+  return user && user->pw_dir ? user->pw_dir : "";
+}
+
 // "~" and "~/..." as the hub's own library reads them, from variables that no shell has expanded.
 std::string directory(const char* name) {
   std::string path = variable(name);
-  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, variable("HOME"));
+  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, home());
   return path;
 }
 
 std::string hf_home() {
   if (std::string home = directory("HF_HOME"); !home.empty()) return home;
   std::string cache = variable("XDG_CACHE_HOME");
-  if (cache.empty()) cache = variable("HOME") + "/.cache";
+  if (cache.empty()) cache = home() + "/.cache";
   return cache + "/huggingface";
 }
 
@@ -115,7 +126,7 @@ Environment read_environment() {
           .hf_token = hub_token(),
           .hf_offline = is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"),
           .tmp_dir = tmp_dir.empty() ? "/tmp" : tmp_dir,
-          .home = variable("HOME"),
+          .home = home(),
           .api_key = api_key(),
           .slurm_num_nodes = variable("SLURM_JOB_NUM_NODES"),
           .launcher = launcher_variables(),

@@ -1,6 +1,8 @@
 #include "cli/environment.h"
 
 #include <gtest/gtest.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -30,6 +32,10 @@ TEST(Environment, hub_cache_follows_the_hub_rules) {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) {
     unsetenv(name);
   }
+  unsetenv("HOME");
+  const std::string home = getpwuid(getuid())->pw_dir;
+  EXPECT_EQ(read_environment().home, home);
+  EXPECT_EQ(read_environment().hf_hub_cache, home + "/.cache/huggingface/hub");
   setenv("HOME", "/h", 1);
   EXPECT_EQ(read_environment().hf_hub_cache, "/h/.cache/huggingface/hub");
   setenv("XDG_CACHE_HOME", "/x", 1);

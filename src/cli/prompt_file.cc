@@ -28,7 +28,8 @@ class Reader {
       if (trimmed(line).empty()) continue;
       if (!is_jsonl) {
         const auto first = parse_json(line);
-        is_jsonl = first.ok() && first.value().is_object();
+        is_jsonl = (first.ok() && first.value().is_object()) || file_.path.ends_with(".jsonl") ||
+                   file_.path.ends_with(".json");
       }
       Result<std::vector<TokenId>> read = *is_jsonl ? parse_line(line) : encode(line);
       GLINT_TRY(auto ids, std::move(read).in(str(file_.path, ", line ", number)));

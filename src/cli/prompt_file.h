@@ -15,8 +15,8 @@ struct Prompts {
   int num_cut = 0;         // prompts longer than `max_tokens`, which became several
 };
 
-// A file whose first line that is not blank is a JSON object is JSONL, and each line an object with
-// one of
+// A file whose first line that is not blank is a JSON object, or whose name ends in .jsonl or
+// .json, is JSONL, and each line an object with one of
 //   "text"      special tokens in it are read as such, nothing is added
 //   "messages"  rendered through the chat template, with "tools" if given; it ends where an
 //               assistant's answer begins unless the last message is one

@@ -38,6 +38,20 @@ TEST(PromptFile, text_is_a_prompt_a_line) {
   EXPECT_EQ(prompts.lines, (std::vector<int>{1, 4}));
 }
 
+// A list of objects, say, is no text to run.
+TEST(PromptFile, a_file_that_is_called_jsonl_is_not_text) {
+  const TestDir dir;
+  for (const char* name : {"prompts.jsonl", "prompts.json"}) {
+    const auto prompts = read_prompts({.path = dir.write(name, "[{\"text\": \"a\"}]\n"),
+                                       .dir = kModel,
+                                       .max_tokens = 4096,
+                                       .vocab = 3712});
+    ASSERT_FALSE(prompts.ok());
+    EXPECT_NE(prompts.error().message.find("line 1: expected an object"), std::string::npos)
+        << prompts.error().message;
+  }
+}
+
 TEST(PromptFile, jsonl_holds_texts_conversations_and_ids) {
   const Prompts prompts = read(
                               "{\"text\": \"a line\\nand another\"}\n"

@@ -342,7 +342,7 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
                         .max_model_len = plan.max_model_len,
                         .may_shorten = asked == 0};
   if (!options.kv_cache_memory.empty()) {
-    GLINT_TRY(wishes.bytes, parse_bytes(options.kv_cache_memory));
+    GLINT_TRY(wishes.bytes, parse_bytes(options.kv_cache_memory).in("--kv-cache-memory"));
   }
   GLINT_TRY(const CachePlan cache, plan_cache(wishes, facts.memory));
   plan.max_model_len = cache.max_model_len;

@@ -95,6 +95,7 @@ def the_table_of_layouts_is_what_the_program_says():
 
 
 def refusals():
+    refused("plan", MODEL, "--kv-cache-memory", -5, words=["--kv-cache-memory", '"-5"'])
     refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
     refused("plan", MODEL, "--k8s", "--json", words=["--json"])
     refused("plan", MODEL, "--slurm", "--pp", 2, "--count", 2, words=["--pp"])
