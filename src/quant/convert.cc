@@ -37,6 +37,15 @@ bool holds_only(const std::string& dir, std::string_view prefix) {
   return !error;
 }
 
+// A part of a job, for people.
+std::string said(std::string_view key) {
+  if (key == kTimes) return "source, written since,";
+  if (key == "source_xxh128") return "source";
+  if (key == "calibration_xxh128") return "calibration";
+  if (key == "heads_xxh128") return "division into files (--max-shard-mb)";
+  return std::string(key);
+}
+
 }  // namespace
 
 struct Conversion::State {
@@ -195,7 +204,7 @@ Status Conversion::State::look_for_earlier_run() {
   for (const auto& [key, value] : manifest.job.as_object()) {
     const Json* before = earlier.value().job.find(key);
     if (!before && key == kTimes) continue;  // it was about to be renamed
-    if (!before || *before != value) return not_ours(str("its ", key, " differs"));
+    if (!before || *before != value) return not_ours(str("its ", said(key), " differs"));
   }
   for (FinishedShard& shard : earlier.value().shards) {
     const bool is_planned = std::any_of(shards.begin(), shards.end(),
