@@ -134,8 +134,11 @@ struct Outputs {
   }
 };
 
-// null where no token was predicted, as in a text of one token.
-Json perplexity_json(const Prediction& p) { return p.tokens ? Json(p.perplexity()) : Json(); }
+// null where no token was predicted, as in a text of one token, and beyond the largest number, for
+// which JSON has no word.
+Json perplexity_json(const Prediction& p) {
+  return p.tokens && std::isfinite(p.perplexity()) ? Json(p.perplexity()) : Json();
+}
 Json top1_json(const Prediction& p) { return p.tokens ? Json(p.top1_share()) : Json(); }
 
 Json to_json(const Score& score, std::size_t sequences, bool with_mtp) {

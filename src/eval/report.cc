@@ -1,6 +1,7 @@
 #include "eval/report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/ceil_div.h"
 #include "base/str.h"
@@ -28,7 +29,8 @@ Json model_json(const EvaluatedModel& model, double perplexity, double top1) {
                       {"computed_in", model.computed_in},
                       {"file_bytes", model.file_bytes},
                       {"format_bytes", std::move(by_format)},
-                      {"perplexity", perplexity},
+                      // JSON has no word for what is beyond the largest number.
+                      {"perplexity", std::isfinite(perplexity) ? Json(perplexity) : Json()},
                       {"top1", top1}};
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/file.h"
 #include "base/str.h"
 
@@ -72,6 +74,9 @@ TEST(EvalReport, json_has_every_number) {
   EXPECT_EQ(*json.find("reference")->find("perplexity"), Json(4.0));
   EXPECT_EQ(json.find("layer_error")->as_array().size(), 3u);
   EXPECT_EQ(*json.find("top1_agreement"), Json(0.875));
+  EvalReport broken = sample();
+  broken.result.perplexity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(*eval_json(broken).find("model")->find("perplexity"), Json());
 }
 
 TEST(EvalReport, page_is_these_bytes) {

@@ -285,7 +285,15 @@ def damaged_weights_have_no_perplexity(folder):
     shutil.copytree(MODEL, copy)
     data = bytearray((copy / "model.safetensors").read_bytes())
     size = struct.unpack("<Q", data[:8])[0]
-    at = 8 + size + json.loads(bytes(data[8:8 + size]))["lm_head.weight"]["data_offsets"][0]
+    header = json.loads(bytes(data[8:8 + size]))
+    # Logits that are numbers, of a model whose perplexity is beyond them.
+    begin, end = (8 + size + offset for offset in header["model.norm.weight"]["data_offsets"])
+    norm, data[begin:end] = data[begin:end], b"\xc3\x47" * ((end - begin) // 2)
+    (copy / "model.safetensors").write_bytes(data)
+    said = json.loads(output("score", copy, "-p", "one two three", "--json"), parse_constant=lambda name: sys.exit(f"{name} is not JSON"))
+    check(said["perplexity"] is None and said["predicted"] > 0, "a perplexity beyond numbers", said)
+    data[begin:end] = norm
+    at = 8 + size + header["lm_head.weight"]["data_offsets"][0]
     data[at:at + 2] = b"\xc0\x7f"
     (copy / "model.safetensors").write_bytes(data)
     for how in ("--ppl", "--json"):
