@@ -283,8 +283,7 @@ class Run {
     GLINT_TRY_STATUS(train(batch, figures));
     figures.train_s = seconds_since(begin) - figures.rollout_s;
     go_on_after(batch);
-    GLINT_TRY_STATUS(finish_round(figures));
-    return peers_.on_first([&] { return report(batch, figures); });
+    return finish_round(batch, figures);
   }
 
   // While this round trains, the engine answers the next one's prompts by the weights that the
@@ -326,8 +325,7 @@ class Run {
     figures.rollout_s += seconds_since(waited_from);
     const GrpoBatch batch = std::exchange(*at_.ahead, std::move(next).value());
     go_on_after(*at_.ahead);
-    GLINT_TRY_STATUS(finish_round(figures));
-    return peers_.on_first([&] { return report(batch, figures); });
+    return finish_round(batch, figures);
   }
 
   Status train(const GrpoBatch& batch, RoundFigures& figures) {
@@ -347,14 +345,15 @@ class Run {
     return Ok{};
   }
 
-  Status finish_round(RoundFigures& figures) {
+  Status finish_round(const GrpoBatch& batch, RoundFigures& figures) {
     const auto updated_from = Clock::now();
-    // The round is done, whoever fails to take its weights.
+    // The round is done, and told, whoever fails to take its weights.
     ++at_.round;
     unsaved_ = true;
-    GLINT_TRY_STATUS(models_.update_engine());
+    const Status updated = models_.update_engine();
     figures.update_s = seconds_since(updated_from);
-    return Ok{};
+    GLINT_TRY_STATUS(peers_.on_first([&] { return report(batch, figures); }));
+    return updated;
   }
 
   Status report(const GrpoBatch& batch, const RoundFigures& figures) {

@@ -197,6 +197,14 @@ def what_lies_is_named(tmp):
             shutil.rmtree(tmp / "out", ignore_errors=True)  # of a lie in the second round the first is saved
             Liar.path_of, Liar.lie = path, lambda text: [re.sub(found, told, text)]
             refused(*train(tmp / "out", "--rollout-external-timeout", 20 if path == "/generate" else 2, servers=(url,)), words=[url, *words], on_stdout=True)
+        # One that takes weights once: the round that made the next is done, and told.
+        taken = []
+        Liar.path_of, Liar.lie = "/update_weights_from_disk", lambda text: [re.sub(r'"checksum":"[^"]*"', '"checksum":"1"', text) if taken else taken.append(text) or text]
+        shutil.rmtree(tmp / "out", ignore_errors=True)
+        refused(*train(tmp / "out", "--rollout-external-timeout", 2, servers=(url,)), words=["does not confirm"], on_stdout=True)
+        told, saved = (tmp / "out/metrics.jsonl").read_text(), int((tmp / "out/latest_checkpointed_iteration.txt").read_text())
+        check(told.count("\n") == saved > 0, "rounds that are done", (told, saved))
+        shutil.rmtree(tmp / "out")
         Liar.path_of, Liar.lie = "/generate", lambda text: ["data: [DONE]\n\n"]
         given_up = run(*train(tmp / "out", "--rollout-external-timeout", 20, servers=(url,)))
         check(given_up.returncode == 2 and f"has failed 10 times; see the log of the server: http://{url} ends an answer before its end" in given_up.stderr, "it is given up", given_up)
