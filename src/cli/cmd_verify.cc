@@ -62,9 +62,10 @@ std::string describe(const OutputCheck& check, bool with_source) {
                       error.c_str());
   }
   text += str("total ", human_bytes(check.bytes), "\n\n");
-  for (const std::string& what : check.unchecked) text += str("not checked: ", what, "\n");
+  for (const std::string& what : check.unchecked)
+    text += str("not checked: ", one_line(what), "\n");
   if (check.faults.empty()) return text + "nothing is wrong\n";
-  for (const std::string& fault : check.faults) text += str("fault: ", fault, "\n");
+  for (const std::string& fault : check.faults) text += str("fault: ", one_line(fault), "\n");
   return text + str(check.faults.size(), check.faults.size() == 1 ? " fault\n" : " faults\n");
 }
 

@@ -118,9 +118,6 @@ Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const Co
   return true;
 }
 
-namespace {
-
-// A sentence shows names of files, which may hold anything: control characters as \x1b.
 std::string one_line(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -134,8 +131,6 @@ std::string one_line(const std::string& text) {
   }
   return out;
 }
-
-}  // namespace
 
 void add_name_of_link(std::string_view program, std::vector<std::string>& args) {
   program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0

@@ -261,18 +261,20 @@ Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor
 
 Status Checker::compare_with_source() {
   GLINT_TRY(Checkpoint source, Checkpoint::open(options_.source));
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
     CheckedTensor& tensor = out_.tensors[i];
     GLINT_TRY(const double largest, compare_tensor(source, tensor, table_[entries_[i]]));
     const double error = tensor.error.relative();
     if (!(error <= largest) ||
         (tensor.error.squared_weights == 0 && tensor.error.squared_error > 0)) {
-      fault(str(tensor.name, " (", name_of(tensor.format), ") is off by ", error,
-                " of its source, more than rounding explains"));
+      names.push_back(
+          str(tensor.name, " (", name_of(tensor.format), ") is off by ", error, " of its source,"));
     }
   }
+  faults(names, "more than rounding explains");
   // Vectors are copied by every recipe.
-  std::vector<std::string> names;
+  names.clear();
   for (const ModelTensor& entry : table_) {
     if (entry.is_matrix()) continue;
     const StoredTensor* was = source.source().find(entry.name);

@@ -155,6 +155,18 @@ def test_flags_and_refusals(work):
     errors = [row["relative_error"] for row in rows if row["format"] == "fp8"]
     check(len(errors) > 100 and all(1e-4 < error < 1e-3 for error in errors), "errors of fp8", errors[:5])
 
+    # Some of many faults of a kind are shown; names may hold anything.
+    shutil.copytree(MODEL, work / "other")
+    weights = work / "other/model.safetensors"
+    data = weights.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = data[8:8 + size].replace(b'"lm_head.weight"', b'"a\\u001b[31m\\nb"')
+    weights.write_bytes(struct.pack("<Q", len(header)) + header + data[8 + size:])
+    done = run("verify", work / "other", "--source", bf16)
+    check("\nfault: a\\x1b[31m\\x0ab belongs to no part of the model\n" in done.stdout, "a name of control characters", done.stdout)
+    check(" more like it: more than rounding explains\n" in done.stdout and done.stdout.count("fault: ") < 20,
+          "many faults", done.stdout)
+
 
 def read_scalars(folder, suffix):
     """name -> value of every F32 scalar whose name ends so, of a model in one file."""
