@@ -61,20 +61,19 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const Tokenizer tokenizer, open_tokenizer(options.model, cli));
   if (options.jsonl) {
     if (!options.ids.empty()) return invalid("--jsonl reads ids from stdin; leave ID out");
-    answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
+    return answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
       GLINT_TRY(const std::vector<TokenId> ids, ids_of_line(line));
       std::string out = "{\"text\": ";
       append_json_string(out, tokenizer.decode(ids, options.skip_special_tokens));
       return out + "}";
     });
-    return Ok{};
   }
   std::vector<std::vector<TokenId>> sequences;
   if (!options.ids.empty()) {
     sequences.emplace_back();
     for (const std::string& id : options.ids) GLINT_TRY_STATUS(append_ids(id, sequences.back()));
   } else {
-    std::string text = read_stdin();
+    GLINT_TRY(std::string text, read_stdin());
     if (text.ends_with('\n')) text.pop_back();
     for (const std::string_view line : split(text, '\n')) {
       GLINT_TRY_STATUS(append_ids(line, sequences.emplace_back()));

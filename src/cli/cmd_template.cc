@@ -39,7 +39,7 @@ Status run(const Options& options, Cli& cli) {
   // A template that does not compile fails on every line, as it would if it were compiled for each;
   // one that cannot be read fails at once.
   if (!chat.ok() && chat.error().code == ErrorCode::kNotFound) return std::move(chat).take_error();
-  answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
+  return answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
     if (!chat.ok()) return Error(chat.error());
     const Json* messages = line.find("messages");
     const Json* tools = line.find("tools");
@@ -52,7 +52,6 @@ Status run(const Options& options, Cli& cli) {
     append_json_string(answer, text);
     return answer + "}";
   });
-  return Ok{};
 }
 
 }  // namespace

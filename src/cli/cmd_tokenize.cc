@@ -34,16 +34,17 @@ Status run(const Options& options, Cli& cli) {
   const EncodeOptions encode = {.add_special_tokens = options.add_special_tokens};
   if (options.jsonl) {
     if (!options.texts.empty()) return invalid("--jsonl reads texts from stdin; leave TEXT out");
-    answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
+    return answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
       const Json* text = line.find("text");
       if (!text || !text->is_string()) return invalid("expected {\"text\": \"...\"}");
       GLINT_TRY(const std::vector<TokenId> ids, tokenizer.encode(text->as_string(), encode));
       return "{\"ids\": [" + joined(ids, ", ") + "]}";
     });
-    return Ok{};
   }
   std::vector<std::string> texts = options.texts;
-  if (texts.empty()) texts.push_back(read_stdin());
+  if (texts.empty()) {
+    GLINT_TRY(texts.emplace_back(), read_stdin());
+  }
   for (const std::string& text : texts) {
     GLINT_TRY(const std::vector<TokenId> ids, tokenizer.encode(text, encode));
     cli.console.print(joined(ids, " ") + "\n");

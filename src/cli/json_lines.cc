@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 
 #include "base/str.h"
@@ -14,6 +15,9 @@ namespace {
 // Lines of stdin. Reads what is there without waiting for more, which stdio would.
 class LineReader {
  public:
+  // The error's number that ended the input; 0: none did.
+  int failure() const { return failure_; }
+
   // True if a line can be had without waiting.
   bool has_line() const { return buffer_.find('\n', at_) != buffer_.npos; }
 
@@ -47,6 +51,7 @@ class LineReader {
       count = ::read(STDIN_FILENO, bytes, sizeof bytes);
     } while (count < 0 && errno == EINTR);
     ended_ = count <= 0;
+    if (count < 0) failure_ = errno;
     if (!ended_) buffer_.append(bytes, static_cast<std::size_t>(count));
     return !ended_;
   }
@@ -54,7 +59,12 @@ class LineReader {
   std::string buffer_;
   std::size_t at_ = 0;  // where the next line begins
   bool ended_ = false;
+  int failure_ = 0;
 };
+
+Error unreadable(int code) {
+  return invalid(str("cannot read standard input: ", std::strerror(code)));
+}
 
 Result<std::string> answer_line(const std::string& line, const LineAnswer& answer) {
   GLINT_TRY(const Json json, parse_json(line));
@@ -64,7 +74,7 @@ Result<std::string> answer_line(const std::string& line, const LineAnswer& answe
 
 }  // namespace
 
-void answer_json_lines(Console& console, const LineAnswer& answer) {
+Status answer_json_lines(Console& console, const LineAnswer& answer) {
   LineReader reader;
   while (const std::optional<std::string> line = reader.next()) {
     const Result<std::string> text = answer_line(*line, answer);
@@ -77,13 +87,16 @@ void answer_json_lines(Console& console, const LineAnswer& answer) {
     console.print("\n");
     if (!reader.has_line()) console.flush();
   }
+  if (reader.failure()) return unreadable(reader.failure());
+  return Ok{};
 }
 
-std::string read_stdin() {
+Result<std::string> read_stdin() {
   std::string text;
   char bytes[1 << 16];
   while (const std::size_t count = std::fread(bytes, 1, sizeof bytes, stdin))
     text.append(bytes, count);
+  if (std::ferror(stdin)) return unreadable(errno);
   return text;
 }
 

@@ -14,10 +14,10 @@ using LineAnswer = std::function<Result<std::string>(const Json& line)>;
 
 // Answers until stdin ends. A line that is no JSON object, or that `answer` fails on, is answered
 // {"error": "..."}; the lines after it are answered as if it had not been. Answers are on their way
-// before the next line is waited for.
-void answer_json_lines(Console& console, const LineAnswer& answer);
+// before the next line is waited for. Fails if stdin cannot be read.
+Status answer_json_lines(Console& console, const LineAnswer& answer);
 
 // All of stdin.
-std::string read_stdin();
+Result<std::string> read_stdin();
 
 }  // namespace glint

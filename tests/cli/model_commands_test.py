@@ -51,6 +51,10 @@ def a_prompt_may_come_from_a_file_or_a_pipe(folder):
     check(piped.stdout == " Paris.", "a prompt from stdin", piped)
     refused("generate", MODEL, "-f", file, "-p", "x", words=["-p and --file"])
     refused("generate", MODEL, "--chat", words=["the prompt is empty"])
+    # A stream that cannot be read is no empty text.
+    for command in ("generate", MODEL, "-f", "-"), ("tokenize", MODEL), ("detokenize", MODEL), ("template", MODEL, "--jsonl"):
+        done = subprocess.run(["bash", "-c", '"$@" < /', "-", GLINT, *command], capture_output=True, text=True)
+        check(done.returncode == 2 and "standard input: Is a directory" in done.stderr and done.stdout == "", f"{command}", done)
 
 
 def what_is_wrong_is_told_before_weights_are_read(folder):
