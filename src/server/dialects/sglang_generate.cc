@@ -58,7 +58,6 @@ void read_shared(RequestReader& r, ApiRequest& request, const ParseContext& cont
   read_turn(r, request, context);
   r.boolean("stream", request.form.stream);
   r.integer("stream_interval", request.form.stream_interval, {1, 1000000});
-  r.boolean("return_routed_experts", request.facts.routed_experts);
 }
 
 void read_sampling_params(RequestReader& r, ApiRequest& request, const ParseContext& context) {
@@ -87,6 +86,7 @@ void read_own(RequestReader& r, ApiRequest& request, const ParseContext& context
   r.boolean("return_logprob", logprobs);
   r.integer("top_logprobs_num", top, {0, context.config.max_logprobs});
   r.integer("logprob_start_len", request.facts.logprob_start, {-1});
+  r.boolean("return_routed_experts", request.facts.routed_experts);
   if (logprobs) {
     request.facts.top_logprobs = top;
     if (request.facts.logprob_start >= 0) request.facts.prompt_logprobs = top;
@@ -95,9 +95,9 @@ void read_own(RequestReader& r, ApiRequest& request, const ParseContext& context
 
 // Those that may be lists: one for each prompt. The prompts are the last two.
 constexpr const char* kListed[] = {
-    "sampling_params",   "rid",  "return_logprob", "top_logprobs_num",
+    "sampling_params",   "rid",  "return_logprob", "top_logprobs_num", "return_routed_experts",
     "logprob_start_len", "text", "input_ids"};
-constexpr std::span<const char* const> kListedBesides = std::span(kListed).first(5);
+constexpr std::span<const char* const> kListedBesides = std::span(kListed).first(6);
 
 // The list of prompts, and its name; null: there is one prompt, or none.
 std::pair<const Json*, const char*> prompt_list(const Json& body) {

@@ -48,8 +48,9 @@ const std::vector<Unsupported>& of_sampling() {
 const std::vector<Unsupported>& of_api(Api api) {
   static const std::vector<Unsupported> prompts = {
       {"prompt_embeds", "send text or tokens"},    {"input_embeds", "send text or tokens"},
-      {"session_params", "send the whole prompt"}, {"image_data", "the model reads text only"},
-      {"audio_data", "the model reads text only"}, {"video_data", "the model reads text only"}};
+      {"session_params", "send the whole prompt"}, {"token_ids_logprob", "use top_logprobs_num"},
+      {"image_data", "the model reads text only"}, {"audio_data", "the model reads text only"},
+      {"video_data", "the model reads text only"}};
   static const std::vector<Unsupported> chat = {
       {"functions", "use tools"},
       {"function_call", "use tool_choice", {"none"}},
