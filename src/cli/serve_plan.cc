@@ -179,6 +179,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.http.tls_certificate = o.ssl_certfile;
   s.http.tls_key = o.ssl_keyfile;
   s.served_names = served_names(o, facts.dir);
+  s.num_listed_names = std::max<std::size_t>(1, o.served_model_name.size());
   s.model_path = o.model;
   s.max_model_len = max_model_len;
   GLINT_TRY(s.access.api_keys, read_keys(o, facts));
@@ -208,7 +209,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   GLINT_TRY(s.parsers.reasoning, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));
   GLINT_TRY(s.parsers.tools, parser_name("tool-call-parser", o.tool_call_parser, "glm47"));
   s.max_logprobs = o.max_logprobs;
-  s.stream_interval = o.stream_interval;
+  s.defaults.stream_interval = o.stream_interval;
   s.max_queue_seconds = o.max_queue_seconds;
   s.text_threads = o.text_threads;
   s.grammars.command = {"/proc/self/exe", kGrammarProcessArgument};

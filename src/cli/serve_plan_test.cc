@@ -48,6 +48,8 @@ TEST(ServePlan, the_users_names_come_first) {
   ServeOptions options = tiny_options();
   options.served_model_name = {"glm-5"};
   EXPECT_EQ(plan_serve(options, {}, tiny_facts()).value().server.served_names.front(), "glm-5");
+  options.served_model_name = {"a", "b"};
+  EXPECT_EQ(plan_serve(options, {}, tiny_facts()).value().server.num_listed_names, 2u);
 }
 
 TEST(ServePlan, what_contradicts_the_checkpoint_is_refused_with_both_values) {

@@ -55,6 +55,7 @@ struct RequestDefaults {
   SamplingParams sampling = {};
   std::optional<std::uint64_t> seed = {};  // nothing: a new one for each
   Json chat_template_kwargs = {};          // null or an object
+  int stream_interval = 1;                 // tokens per streamed piece, after the first
 };
 
 // For trainers that let the server answer.
@@ -72,8 +73,9 @@ struct ServerConfig {
 
   // Names that requests may use for the model. The first is what answers show.
   std::vector<std::string> served_names = {};
-  std::string model_path = {};  // shown as "root" in /v1/models
-  int max_model_len = 4096;     // prompt and answer
+  std::size_t num_listed_names = 1;  // how many of them /v1/models lists, at most
+  std::string model_path = {};       // shown as "root" in /v1/models
+  int max_model_len = 4096;          // prompt and answer
 
   AccessConfig access = {};
   std::string profile_dir = {};  // where /stop_profile writes; empty: no profiles
@@ -86,7 +88,6 @@ struct ServerConfig {
 
   ParserNames parsers = {};
   int max_logprobs = 20;
-  int stream_interval = 1;  // tokens per streamed piece, after the first
 
   // A request that would wait longer is refused with 429; 0: no limit.
   double max_queue_seconds = 0;

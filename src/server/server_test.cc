@@ -56,6 +56,15 @@ TEST(Server, tells_what_it_is) {
   EXPECT_EQ(server.get("/health_generate").status, 200);
 }
 
+TEST(Server, lists_the_names_that_its_user_gave) {
+  TestServerOptions options;
+  options.config.served_names = {"a", "b", "models/tiny"};
+  options.config.num_listed_names = 2;
+  TestServer server("x", options);
+  const Json models = parse_json(server.get("/v1/models").body).value();
+  EXPECT_EQ(at(models, "data.0.id") + at(models, "data.1.id") + at(models, "data.2.id"), "ab");
+}
+
 TEST(Server, refusals_have_their_status_and_body) {
   TestServerOptions options;
   options.config.http.limits.max_body_bytes = 20000;

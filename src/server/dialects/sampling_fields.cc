@@ -87,7 +87,7 @@ ApiRequest default_request(Api api, const ParseContext& context) {
   request.sampling = context.config.defaults.sampling;
   if (api == Api::kCompletions) request.end.default_max_tokens = 16;
   if (api == Api::kGenerate) request.end.default_max_tokens = 128;
-  request.form.stream_interval = context.config.stream_interval;
+  request.form.stream_interval = context.config.defaults.stream_interval;
   request.plain_content = context.config.plain_content;
   return request;
 }

@@ -1,4 +1,5 @@
 // The routes that tell what the server is and does.
+#include <algorithm>
 #include <ctime>
 
 #include "base/str.h"
@@ -67,13 +68,15 @@ bool is_anthropic(const HttpRequest& request) {
 }
 
 void all_models(const ServerCore& core, const HttpRequest& request, Reply reply) {
-  const std::string& name = core.config.served_names.front();
-  if (is_anthropic(request))
-    return reply.respond(Json::Object{{"data", Json::Array{anthropic_model_json(core, name)}},
-                                      {"has_more", false},
-                                      {"first_id", name},
-                                      {"last_id", name}});
-  reply.respond(Json::Object{{"object", "list"}, {"data", Json::Array{model_json(core, name)}}});
+  const bool anthropic = is_anthropic(request);
+  const std::vector<std::string>& names = core.config.served_names;
+  Json::Array all;
+  for (std::size_t i = 0; i < std::min(names.size(), core.config.num_listed_names); ++i)
+    all.push_back(anthropic ? anthropic_model_json(core, names[i]) : model_json(core, names[i]));
+  if (!anthropic) return reply.respond(Json::Object{{"object", "list"}, {"data", std::move(all)}});
+  const Json first = *all.front().find("id"), last = *all.back().find("id");
+  reply.respond(Json::Object{
+      {"data", std::move(all)}, {"has_more", false}, {"first_id", first}, {"last_id", last}});
 }
 
 void one_model(const ServerCore& core, const HttpRequest& request, Reply reply) {
