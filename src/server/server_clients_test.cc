@@ -114,6 +114,27 @@ TEST(ServerClients, what_would_wait_too_long_is_refused_beforehand) {
   for (std::thread& client : clients) client.join();
 }
 
+TEST(ServerClients, an_aborted_answer_does_not_pass_for_a_whole_one) {
+  TestServer server("", slow_options());
+  const auto aborted = [&](const std::string& path, const std::string& body) {
+    HttpResponse response;
+    std::thread client([&] { response = server.send("POST", path, body); });
+    EXPECT_TRUE(eventually([&] { return server->stats().num_running == 1; }));
+    server.post("/abort_request", R"({"abort_all": true})");
+    client.join();
+    return str(response.status, " ", response.body);
+  };
+  EXPECT_NE(aborted("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "x"}]})")
+                .find(R"("finish_reason":"abort")"),
+            std::string::npos);
+  const std::string messages =
+      R"({"max_tokens": 50, "messages": [{"role": "user", "content": "x"}], "stream": )";
+  for (const std::string& answer :
+       {aborted("/v1/messages", messages + "false}"), aborted("/v1/messages", messages + "true}"),
+        aborted("/v1/responses", R"({"input": "x"})")})
+    EXPECT_NE(answer.find("the request was aborted"), std::string::npos) << answer;
+}
+
 TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
   TestServer server("", slow_options());
   std::thread client([&] {

@@ -61,6 +61,10 @@ void Session::on_event(TokenEvent event) {
       return fail({.status = event.impossible ? 400 : 500,
                    .message = event.error.empty() ? "the request failed" : event.error,
                    .code = event.impossible ? "" : "engine_error"});
+    // These APIs have no word for an answer that was cut by somebody else.
+    const bool has_word = request_.api != Api::kMessages && request_.api != Api::kResponses;
+    if (*event.finished == FinishReason::kCancelled && !has_word && !state.parser->stopped())
+      return fail({.status = 503, .message = "the request was aborted", .retry_after = 1});
     finish_choice(state, choice, event);
   }
   if (request_.form.stream) send(static_cast<int>(index), state, event.finished.has_value());
