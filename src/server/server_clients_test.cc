@@ -312,10 +312,16 @@ TEST(ServerClients, impatient_clients_leave_nothing_behind) {
         const bool stream = random.below(2) == 0;
         int patience = static_cast<int>(random.below(120));
         HttpClient client = server.client(random.below(2) == 0 ? 0.05 : 20);
+        const bool is_list = random.below(3) == 0;
+        const std::string fields =
+            is_list ? str(R"("input_ids": [[)", 100 + c, R"(, 1, 2], [5]], "sampling_params": )",
+                          R"([{"max_new_tokens": 150}, {"max_new_tokens": 3, "n": 2}])")
+                    : str(R"("max_tokens": 150, "n": )", 1 + random.below(3), R"(, "prompt": [)",
+                          100 + c, ", 1, 2, 3]");
         const auto response =
-            client.send("POST", "/v1/completions", {{"content-type", "application/json"}},
-                        str(R"({"max_tokens": 150, "n": )", 1 + random.below(3), R"(, "prompt": [)",
-                            100 + c, R"(, 1, 2, 3], "stream": )", stream ? "true" : "false", "}"),
+            client.send("POST", is_list ? "/generate" : "/v1/completions",
+                        {{"content-type", "application/json"}},
+                        str("{", fields, R"(, "stream": )", stream ? "true" : "false", "}"),
                         [&](std::string_view) { return patience-- > 0; });
         if (response.ok() && response.value().status == 200) ++finished;
         if (response.ok() && response.value().status == 429) ++refused;
