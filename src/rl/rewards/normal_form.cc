@@ -30,6 +30,13 @@ std::size_t count_of(std::string_view text, std::string_view piece) {
   return count;
 }
 
+// The character at `at`, as Python counts them; empty at the end.
+std::string_view character_at(std::string_view text, std::size_t at) {
+  std::size_t end = at;
+  if (at < text.size()) next_code_point(text, end);
+  return text.substr(at, end - at);
+}
+
 // X if all of `text` is \text{X}.
 std::optional<std::string_view> whole_text(std::string_view text) {
   constexpr std::string_view kText = "\\text{";
@@ -48,8 +55,9 @@ bool brace_roots(std::string& text) {
     out.append(text, begin, after - begin);
     begin = after;
     if (text[after] == '{') continue;
-    out += str('{', text[after], '}');
-    begin = after + 1;
+    const std::string_view argument = character_at(text, after);
+    out += str('{', argument, '}');
+    begin = after + argument.size();
   }
   text = out.append(text, begin);
   return true;
@@ -67,12 +75,15 @@ bool brace_fractions(std::string& text) {
     out.append(text, begin, after - begin);
     begin = after;
     if (text[after] == '{') continue;
-    if (end - after < 2) return true;  // as it was
-    out += str('{', text[after], '}');
-    begin = after + 1;
+    const std::string_view above = character_at(text, after);
+    const std::size_t below_at = after + above.size();
+    if (below_at == end) return true;  // as it was
+    out += str('{', above, '}');
+    begin = below_at;
     if (text[begin] == '{') continue;
-    out += str('{', text[begin], '}');
-    ++begin;
+    const std::string_view below = character_at(text, begin);
+    out += str('{', below, '}');
+    begin += below.size();
   }
   text = out.append(text, begin);
   return true;
@@ -195,13 +206,14 @@ class LatexReader {
 
   // One character, group or command with its arguments.
   void append_next(std::string& out, int depth) {
-    const char c = text_[at_++];
-    if (c == '{' && depth < kMaxDepth) {
+    const std::string_view c = character_at(text_, at_);
+    at_ += c.size();
+    if (c == "{" && depth < kMaxDepth) {
       while (at_ < text_.size() && text_[at_] != '}') append_next(out, depth + 1);
       if (at_ < text_.size()) ++at_;
-    } else if (c == '\\') {
+    } else if (c == "\\") {
       append_command(out, depth);
-    } else if (c != '{' && c != '}') {
+    } else if (c != "{" && c != "}") {
       out += c;
     }
   }
@@ -215,7 +227,7 @@ class LatexReader {
 
   static std::string bracketed(std::string part) {
     const bool simple =
-        part.size() == 1 ||
+        character_at(part, 0).size() == part.size() ||
         std::all_of(part.begin(), part.end(), [](char c) { return is_digit(c) || c == '.'; }) ||
         nearby_integer(part);
     return simple ? part : str('(', part, ')');
@@ -227,7 +239,8 @@ class LatexReader {
     while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_]))) ++at_;
     const std::string_view name = text_.substr(begin, at_ - begin);
     if (name.empty()) {  // \, \{ \% ...
-      const char c = text_[at_++];
+      const char c = text_[at_];
+      at_ += character_at(text_, at_).size();
       if (c == ',' || c == ';' || c == ':' || c == ' ' || c == '\\') out += ' ';
       if (c == '%' || c == '$' || c == '&' || c == '#' || c == '_') out += c;
       return;
@@ -420,9 +433,17 @@ void brace_shorthand(std::string& text, std::string_view word, std::size_t parts
     const std::size_t after = at + word.size();
     out.append(text, begin, after - begin);
     begin = after;
-    if (after + parts > text.size() || text[after] == '{') continue;
-    for (std::size_t i = 0; i < parts; ++i) out += str('{', text[after + i], '}');
-    begin = after + parts;
+    if (text.compare(after, 1, "{") == 0) continue;
+    std::string braced;
+    std::size_t end = after, left = parts;
+    for (; left > 0 && end < text.size(); --left) {
+      const std::string_view argument = character_at(text, end);
+      braced += str('{', argument, '}');
+      end += argument.size();
+    }
+    if (left > 0) continue;
+    out += braced;
+    begin = end;
   }
   text = out.append(text, begin);
 }

@@ -124,6 +124,19 @@ TEST(Reward, MathdForm) {
   EXPECT_EQ(mathd_form("x \\sqrt"), "x \\sqrt");
 }
 
+TEST(Reward, ShorthandTakesWholeCharacters) {
+  EXPECT_EQ(mathd_form("\\frac\u03c0\u221e"), "\\frac{\u03c0}{\u221e}");
+  EXPECT_EQ(mathd_form("\\frac\u221e"), "\\frac\u221e");  // nothing below: as it was
+  EXPECT_EQ(mathd_form("\\sqrt\u03c0"), "\\sqrt{\u03c0}");
+  EXPECT_EQ(dapo_form("\\frac1\u03c0"), "\\frac{1}{\u03c0}");
+  EXPECT_EQ(dapo_form("\\frac\u03c0"), "\\frac\u03c0");
+  EXPECT_EQ(dapo_form("\\sqrt\u03c0"), "\\sqrt{\u03c0}");
+  EXPECT_EQ(plain_form("\\frac\u03c01"), "\u03c0/1");
+  EXPECT_EQ(plain_form("\\\u03c0 1"), "1");  // a command of no name
+  EXPECT_EQ(deepscaler("\\frac\u221e\u03c0", "\\frac{\u221e}{\u03c0}"), 1);
+  EXPECT_EQ(deepscaler("\\frac{\u03c0}{2}", "\u03c0/2"), 1);
+}
+
 TEST(Reward, Dapo) {
   EXPECT_EQ(score("dapo", "so\nAnswer: 34", "34"), 1);
   EXPECT_EQ(score("dapo", "answer :  $34$", "34"), 1);
