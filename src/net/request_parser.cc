@@ -230,11 +230,12 @@ bool RequestParser::read_chunk_line(std::string_view rest, std::size_t& bytes, s
     if (trailers.state == ChunkLine::State::kBad) {
       return refuse(400, "the fields behind the chunked body are malformed");
     }
-    if (trailers.state == ChunkLine::State::kNeedMore) {
-      return rest.size() - end <= limits_.max_header_bytes ||
-             refuse(431, str("the fields behind the body are longer than ",
+    const bool whole = trailers.state == ChunkLine::State::kWhole;
+    if ((whole ? trailers.bytes : rest.size() - end) > limits_.max_header_bytes) {
+      return refuse(431, str("the fields behind the body are longer than ",
                              limits_.max_header_bytes, " bytes"));
     }
+    if (!whole) return true;
     end += trailers.bytes;
   }
   bytes = end;

@@ -196,6 +196,9 @@ TEST(RequestParser, extensions_and_fields_behind_a_body_are_left_out) {
     }
   }
   EXPECT_EQ(status(kChunked + "0\r\nX: " + std::string(2000, 'a')), 431);
+  const std::string most = kChunked + "0\r\nX: " + std::string(1024 - 7, 'a');
+  EXPECT_EQ(outcome(most + "\r\n\r\n"), "POST /c |");
+  EXPECT_EQ(status(most + "a\r\n\r\n"), 431);  // although it is whole
 }
 
 TEST(RequestParser, limits_have_their_statuses) {
