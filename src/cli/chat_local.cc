@@ -94,7 +94,7 @@ Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json 
   const int positions = static_cast<int>(model.config().max_position_embeddings);
   generation.max_tokens = options.max_tokens > 0 ? options.max_tokens : positions;
   // Memory is taken page by page as the conversation grows.
-  GLINT_TRY_STATUS(model.reserve_pages(pages_for(positions, num_drafts)));
+  GLINT_TRY_STATUS(reserve_context(model, positions, 0, num_drafts));
   return std::unique_ptr<ChatSource>(std::make_unique<LocalChat>(
       options.thinking, std::move(tools), std::move(tokenizer), std::move(chat_template),
       std::move(ranks), std::move(generation)));

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/str.h"
+#include "runtime/memory_plan.h"
 
 namespace glint {
 
@@ -54,7 +55,11 @@ Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, in
   const std::int64_t limit = model.config().max_position_embeddings;
   const std::int64_t tokens =
       std::min<std::int64_t>(std::int64_t{prompt_tokens} + max_tokens, limit);
-  return model.reserve_pages(pages_for(static_cast<int>(tokens), num_drafts));
+  return reserve(model, pages_for(static_cast<int>(tokens), num_drafts),
+                 {.max_step_tokens = GenerateOptions().chunk,
+                  .max_running = 1,
+                  .max_drafts = num_drafts,
+                  .max_seq_len = tokens});
 }
 
 std::string describe_speed(const GenerateStats& stats) {

@@ -47,7 +47,7 @@ Result<GenerateOptions> generate_options(const SamplingOptions& options, const s
 // Fails if the prompt holds what is no token of the model, or leaves no room for an answer.
 Status check_prompt(const ModelConfig& model, std::span<const TokenId> prompt);
 
-// Cache pages for a prompt and an answer, no more than the model has positions.
+// Makes room for a prompt and an answer, no longer together than the model has positions.
 Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts);
 
 // One line: tokens, speed, and how many drafts were accepted.

@@ -1,10 +1,12 @@
 #include "eval/calibrate.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
 #include "base/str.h"
 #include "eval/step_packer.h"
+#include "runtime/memory_plan.h"
 #include "tensor/transfer.h"
 
 namespace glint {
@@ -42,13 +44,20 @@ void draft_step(LoadedModel& model, const StepPacker::Step& step, const TokenSeq
 
 Result<Calibration> calibrate(LoadedModel& model, TapOps& ops, const TokenSequences& prompts,
                               const CalibrateOptions& options) {
-  for (const std::vector<TokenId>& ids : prompts)
+  std::int64_t longest = 1;
+  for (const std::vector<TokenId>& ids : prompts) {
     GLINT_TRY_STATUS(check_vocabulary(model.config(), ids));
+    longest = std::max(longest, std::ssize(ids));
+  }
   InputRanges ranges(model.weights());
   ops.set_taps(ranges.taps(ops.device()));
   Calibration out;
   StepPacker packer(prompts, options.tokens_per_step);
-  Status status = model.reserve_pages(std::max(packer.pages_needed(), 1));
+  Status status = reserve(model, std::max(packer.pages_needed(), 1),
+                          {.max_step_tokens = options.tokens_per_step,
+                           .max_running = 1,  // tables of more sequences are small
+                           .max_drafts = model.has_mtp() ? 1 : 0,
+                           .max_seq_len = longest});
   Arena arena(ops.device());
   while (status.ok() && !out.stopped) {
     const StepPacker::Step step = packer.next();

@@ -3,6 +3,7 @@
 #include "base/queue.h"
 #include "engine/engine.h"
 #include "runtime/generator.h"
+#include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
 
 namespace glint {
@@ -41,7 +42,11 @@ class SessionHere final : public RolloutSession {
 Result<std::unique_ptr<RolloutSession>> EngineHere::begin(const RolloutSize& size) {
   // A page more each: a step may write beyond an answer's end.
   const int pages = size.running * (pages_for(size.longest, size.num_drafts) + 1);
-  GLINT_TRY_STATUS(model_.reserve_pages(pages));
+  GLINT_TRY_STATUS(reserve(model_, pages,
+                           {.max_step_tokens = SchedulerConfig().max_step_tokens,
+                            .max_running = size.running,
+                            .max_drafts = size.num_drafts,
+                            .max_seq_len = size.longest}));
   return std::unique_ptr<RolloutSession>(std::make_unique<SessionHere>(model_, size, pages));
 }
 

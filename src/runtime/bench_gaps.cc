@@ -5,6 +5,7 @@
 #include "base/queue.h"
 #include "base/random.h"
 #include "engine/engine.h"
+#include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
 
 namespace glint {
@@ -35,14 +36,17 @@ double quantile(std::vector<double>& values, double q) {
 Result<GapResult> bench_gaps(LoadedModel& model, const GapBench& bench) {
   const int length = bench.prompt_len + bench.steps;
   const int pages = bench.running * (length / kPageSize + 2);
-  GLINT_TRY_STATUS(model.reserve_pages(pages));
+  const int step_tokens = std::max(2048, bench.running);
+  GLINT_TRY_STATUS(reserve(
+      model, pages,
+      {.max_step_tokens = step_tokens, .max_running = bench.running, .max_seq_len = length}));
   model.use_graphs(usual_graphs(bench.running));
   ModelExecutor executor(model, {.max_running = bench.running, .times_gaps = true});
   executor.record_graphs(length);
   double steps = 0, seconds = 0;
   {
     Queue<int> ended;
-    Engine engine({.scheduler = {.max_step_tokens = std::max(2048, bench.running),
+    Engine engine({.scheduler = {.max_step_tokens = step_tokens,
                                  .max_running = bench.running,
                                  .max_seq_len = length,
                                  .depth = 2},

@@ -114,7 +114,8 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   if (budget == 0) return stats;
 
   ModelExecutor executor(
-      model, {.max_drafts = options.num_drafts, .num_token_ids = options.num_token_ids});
+      model,
+      {.max_drafts = options.num_drafts, .num_token_ids = options.num_token_ids, .max_running = 1});
   Plans plans(model, std::make_shared<Request>(
                          Request{.id = kId,
                                  .prompt = tokens,

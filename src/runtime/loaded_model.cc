@@ -34,11 +34,10 @@ Result<std::int64_t> bytes_of_one_sequence(LoadedModel& model) {
   constexpr int kStep = 512;
   constexpr std::int64_t kLength = 4096;
   const std::int64_t length = std::min(kLength, model.config().max_position_embeddings);
-  const TrialOptions options = trial_options(model);
-  GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
-  const MemoryPlan plan = plan_memory(
-      *trial, model.config(), options,
-      {.max_step_tokens = kStep, .max_running = 1, .max_drafts = 1, .max_seq_len = length});
+  GLINT_TRY(const MemoryPlan plan, plan_memory(model, {.max_step_tokens = kStep,
+                                                       .max_running = 1,
+                                                       .max_drafts = 1,
+                                                       .max_seq_len = length}));
   return plan.working_bytes() + (length / kPageSize + 1) * plan.page;
 }
 
@@ -244,13 +243,15 @@ Status LoadedModel::reserve_steps(const StepMemory& planned) {
 }
 
 Status LoadedModel::make_room(const StepMemory& planned) {
+  graphs_.clear();
+  for (Pass* pass : {&step_, &draft_, &head_}) pass->scope.reset();
   for (const auto& [arena, bytes] :
        {std::pair(&step_.arena, planned.step), std::pair(&draft_.arena, planned.draft),
         std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits),
         std::pair(&moves_.arena, planned.moves)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
       return exhausted(str("no room on ", ops().device().name(), " for ", human_bytes(bytes),
-                           " of activations; smaller steps (--max-num-batched-tokens) need less"));
+                           " of activations; smaller steps and shorter sequences need less"));
     }
   }
   return Ok{};

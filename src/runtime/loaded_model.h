@@ -193,8 +193,8 @@ class LoadedModel {
     return static_cast<std::size_t>(config_.hidden_size) * size_of(options_.activations);
   }
 
-  // Makes room for steps as planned, in one stretch for each kind of pass. Call it before the first
-  // step; without it, memory grows as passes need it.
+  // Makes room for steps as planned, in one stretch for each kind of pass, whose last results end;
+  // without it, memory grows as passes need it, and the process ends where there is none left.
   Status reserve_steps(const StepMemory& planned);
   // The most that temporaries and results of passes have taken so far.
   StepMemory used_memory() const;

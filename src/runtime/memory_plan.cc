@@ -4,6 +4,9 @@
 #include <numeric>
 #include <vector>
 
+#include "base/memory.h"
+#include "base/str.h"
+
 namespace glint {
 namespace {
 
@@ -85,6 +88,25 @@ TrialOptions trial_options(LoadedModel& model) {
           .latent = options.latent,
           .index = options.index,
           .like = &model.backend()};
+}
+
+Result<MemoryPlan> plan_memory(LoadedModel& model, const StepLimits& limits) {
+  const TrialOptions options = trial_options(model);
+  GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
+  return plan_memory(*trial, model.config(), options, limits);
+}
+
+Status reserve(LoadedModel& model, int num_pages, const StepLimits& limits) {
+  GLINT_TRY(const MemoryPlan plan, plan_memory(model, limits));
+  GLINT_TRY_STATUS(model.reserve_pages(num_pages));
+  // A device tells by itself; a host lends memory that it lacks.
+  const std::int64_t free = available_memory();
+  if (model.ops().device().is_host() && plan.working_bytes() > free) {
+    return exhausted(str("activations need ", human_bytes(plan.working_bytes()), ", and ",
+                         human_bytes(free),
+                         " are free; smaller steps and shorter sequences need less"));
+  }
+  return model.reserve_steps(plan.step);
 }
 
 }  // namespace glint

@@ -38,4 +38,11 @@ std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& co
 // Those of a loaded model, on its backend; `model` outlives what is made with them.
 TrialOptions trial_options(LoadedModel& model);
 
+// The plan of a loaded model's rank.
+Result<MemoryPlan> plan_memory(LoadedModel& model, const StepLimits& limits);
+
+// Makes room on all ranks for `num_pages` of cache and for passes within `limits`. Fails, with one
+// sentence, if there is none.
+Status reserve(LoadedModel& model, int num_pages, const StepLimits& limits);
+
 }  // namespace glint

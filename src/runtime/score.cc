@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "ops/logit_rows.h"
+#include "runtime/memory_plan.h"
 #include "tensor/transfer.h"
 
 namespace glint {
@@ -92,7 +93,12 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
   const std::vector<std::int64_t> lengths = is_alone ? std::vector{T} : options.lengths;
   const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   const int num_pages = static_cast<int>(pages_of(T));
-  const Status ready = model.reserve_pages(std::max(num_pages, 1));
+  const Status ready = reserve(model, std::max(num_pages, 1),
+                               {.max_step_tokens = options.chunk,
+                                .max_running = 1,
+                                .max_drafts = options.mtp ? 1 : 0,
+                                .max_seq_len = longest,
+                                .all_logits = true});
   const bool all_ready = !options.agree || options.agree(ready.ok());
   GLINT_TRY_STATUS(ready);
   if (!all_ready) return unavailable("another rank could not begin");

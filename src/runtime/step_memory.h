@@ -12,6 +12,7 @@ struct StepLimits {
   int max_running = 0;
   int max_drafts = 0;  // above 0: with the MTP layer
   std::int64_t max_seq_len = 0;
+  bool all_logits = false;      // of every row, and they are read as they are
   std::int64_t num_graphs = 0;  // of decode steps (step_graphs.h)
 };
 

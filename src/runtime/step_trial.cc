@@ -202,23 +202,25 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
   const int sequences = std::max(1, std::min(limits.max_step_tokens, limits.max_running));
   const auto tokens = static_cast<int>(
       std::min<std::int64_t>(limits.max_step_tokens, sequences * limits.max_seq_len));
-  const PassShape full = {.tokens = tokens,
-                          .sequences = sequences,
-                          .length = limits.max_seq_len,
-                          .logit_rows = static_cast<int>(std::min<std::int64_t>(
-                              tokens, std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
-                          .routed = true};
+  const PassShape full = {
+      .tokens = tokens,
+      .sequences = sequences,
+      .length = limits.max_seq_len,
+      .logit_rows = static_cast<int>(std::min<std::int64_t>(
+          tokens,
+          limits.all_logits ? tokens : std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
+      .routed = true};
   StepMemory memory = {.step = run(full)};
   if (shard_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
-    memory.edits = config_.vocab_size * 4 * full.logit_rows;
+    memory.edits = limits.all_logits ? 0 : config_.vocab_size * 4 * full.logit_rows;
     memory.seats = seat_sizes(config_, options_.activations, limits.max_drafts).bytes_of_seat() *
                        limits.max_running +
                    RoutedExperts::bytes(config_.num_moe_layers(), config_.n_routed_experts);
   }
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {
     PassShape rows = full, guesses = full;
-    rows.logit_rows = 0;
+    rows.logit_rows = limits.all_logits ? tokens : 0;
     guesses.tokens = guesses.logit_rows = sequences;
     memory.draft = std::max(run_drafts(rows), run_drafts(guesses));
   }

@@ -34,8 +34,9 @@ Tensor Arena::take_padded(DType dtype, std::initializer_list<std::int64_t> dims)
 
 bool Arena::reserve(std::size_t bytes) {
   GLINT_CHECK(taken_ == 0, "an arena in use is to be reserved");
-  chunks_.clear();
   chunk_ = used_ = 0;
+  if (!chunks_.empty() && chunks_[0].bytes() >= bytes) return true;
+  chunks_.clear();
   Buffer memory = device_.allocate(bytes);
   if (!memory.data()) return false;
   chunks_.push_back(std::move(memory));

@@ -63,8 +63,8 @@ class Arena {
     bool before_;
   };
 
-  // Makes room for `bytes` in one stretch before the first tensor is taken. False: the device has
-  // no such memory.
+  // Makes room for `bytes` in one stretch while no tensor is taken. False: the device has no such
+  // memory.
   bool reserve(std::size_t bytes);
 
   // The stretches of memory that tensors are taken from.

@@ -92,6 +92,9 @@ TEST(Arena, what_is_reserved_is_one_stretch) {
   const Tensor a = arena.take(DType::kU8, {60 << 20}), b = arena.take(DType::kU8, {30 << 20});
   EXPECT_EQ(b.data - a.data, 60 << 20);
   EXPECT_EQ(arena.bytes_held(), held);
+  arena.go_to({});
+  ASSERT_TRUE(arena.reserve(std::size_t{64} << 20));  // there is as much
+  EXPECT_EQ(arena.take(DType::kU8, {1}).data, a.data);
 }
 
 }  // namespace
