@@ -59,14 +59,14 @@ Status run(const Options& options, Cli& cli) {
   }
   const RunOptions running = how.of_model(options.model);
   GLINT_TRY(const ModelOptions resolved, resolve(running, cli, options.mtp_loss != 0.0));
+  GLINT_TRY(OpenedModel opened, open_model(resolved));
+  GLINT_TRY_STATUS(check_mtp(opened, options.model, options.mtp_loss.value_or(0) > 0, "mtp-loss"));
+  const double mtp = opened.has_mtp() ? options.mtp_loss.value_or(1) : 0;
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running, cli));
   DecoratedBackend taped(std::move(backend));
   TapeOps& tape = TapeOps::decorate(taped);
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(taped), cli));
-  const double mtp = model->has_mtp() ? options.mtp_loss.value_or(1) : 0;
-  if (mtp == 0 && options.mtp_loss.value_or(0) > 0) {
-    return invalid(options.model + " has no MTP layer; leave --mtp-loss out");
-  }
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
+            load_model(resolved, std::move(taped), cli, std::move(opened)));
   GLINT_TRY(TrainedWeights weights, TrainedWeights::make(*model));
   GLINT_TRY(Parameters parameters, Parameters::make(model->weights(), tape));
   ThreadPool pool(std::max(resolved.threads, 1));

@@ -94,13 +94,12 @@ Status run(const Options& options, Cli& cli) {
   const RunOptions how = options.how.of_model(options.model);
   const bool mtp = options.mtp_loss > 0;
   GLINT_TRY(const ModelOptions resolved, resolve(how, cli, mtp));
+  GLINT_TRY(OpenedModel opened, open_model(resolved));
+  GLINT_TRY_STATUS(check_mtp(opened, options.model, mtp, "mtp-loss"));
   GLINT_TRY(LaidOutRanks layout, lay_out(options.layout.shape(), how, resolved, cli));
   GLINT_TRY(const std::unique_ptr<TrainRanks> ranks,
-            TrainRanks::open(layout.model, std::move(layout.backends)));
+            TrainRanks::open(layout.model, std::move(layout.backends), {}, std::move(opened)));
   note_unused(ranks->model(), cli);
-  if (mtp && !ranks->model().has_mtp()) {
-    return invalid(options.model + " has no MTP layer; leave --mtp-loss out");
-  }
   GLINT_TRY_STATUS(ranks->make_parameters());
   GLINT_TRY_STATUS(check_gradient_file(ranks->trained(), options.out));
 

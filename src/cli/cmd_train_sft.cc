@@ -160,8 +160,10 @@ class Run {
     }
     const RunOptions how = options_.how.of_model(latest.value_or(options_.model));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
-    GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), how, resolved, cli_, peers_));
     const Method& m = options_.method;
+    GLINT_TRY(OpenedModel opened, open_model(resolved));
+    GLINT_TRY_STATUS(check_mtp(opened, options_.model, m.mtp_loss > 0, "mtp-loss"));
+    GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), how, resolved, cli_, peers_));
     GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
                                        .adamw = {.beta1 = m.beta1,
                                                  .beta2 = m.beta2,
@@ -169,10 +171,7 @@ class Run {
                                                  .weight_decay = m.weight_decay,
                                                  .clip_grad = m.clip_grad},
                                        .peers = peers_},
-                                      std::move(layout.backends)));
-    if (m.mtp_loss > 0 && !trainer_->model().has_mtp()) {
-      return invalid(options_.model + " has no MTP layer; leave --mtp-loss out");
-    }
+                                      std::move(layout.backends), {}, std::move(opened)));
     GLINT_TRY_STATUS(read_data(resolved.dir));
     const auto count = static_cast<double>(data_.sequences.size());
     const double wanted = std::ceil(options_.plan.epochs * count / options_.plan.global_batch);

@@ -23,9 +23,7 @@ Result<int> parse_spec(const std::string& spec) {
 Result<GenerateOptions> generate_options(const SamplingOptions& options, const std::string& dir,
                                          const OpenedModel& model, const Tokenizer& tokenizer,
                                          int num_drafts) {
-  if (num_drafts > 0 && !model.has_mtp()) {
-    return invalid(dir + " has no MTP layer; leave --spec out");
-  }
+  GLINT_TRY_STATUS(check_mtp(model, dir, num_drafts > 0, "spec"));
   const GenerationConfig& defaults = model.generation;
   GenerateOptions out;
   out.sampling = {

@@ -11,6 +11,8 @@
 namespace glint {
 
 Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool restore) {
+  GLINT_TRY(const int drafts, parse_spec(options_.spec));
+  GLINT_TRY_STATUS(check_mtp(opened, options_.model, drafts > 0, "spec"));
   running_ = options_.how.of_model(dir);
   GLINT_TRY(resolved_, resolve(running_, cli_, false));
   GLINT_TRY(LaidOutRanks layout,
@@ -103,9 +105,6 @@ Status GrpoModels::load_engine() {
     engine_->add(std::move(model));
   }
   followers_.emplace(*engine_);
-  if (drafts > 0 && !engine_->model(0).has_mtp()) {
-    return invalid(options_.model + " has no MTP layer; leave --spec out");
-  }
   here_ = std::make_unique<EngineHere>(engine_->model(0));
   rollouts_ = here_.get();
   return Ok{};

@@ -84,4 +84,10 @@ Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& 
   return load_model(resolved, std::move(backend), cli);
 }
 
+Status check_mtp(const OpenedModel& model, const std::string& dir, bool wanted,
+                 const char* option) {
+  if (!wanted || model.has_mtp()) return Ok{};
+  return invalid(str(dir, " has no MTP layer; leave --", option, " out"));
+}
+
 }  // namespace glint

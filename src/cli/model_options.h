@@ -67,4 +67,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
                                                 std::optional<OpenedModel> opened = {});
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp);
 
+// Fails if an option that needs the MTP layer is `wanted` of a model in `dir` without one.
+Status check_mtp(const OpenedModel& model, const std::string& dir, bool wanted, const char* option);
+
 }  // namespace glint

@@ -281,6 +281,14 @@ def a_checkpoint_without_its_draft_layer_works(folder):
     refused("score", copy, "-p", "Once upon a time", "--mtp", folder / "y.npy", words=["no MTP layer", "--mtp"])
     refused("generate", copy, "-p", "Once", "--spec", "mtp:1", words=["no MTP layer", "--spec"])
     check(output("generate", copy, "-p", FRANCE, "--temperature", 0, "--dtype", "f32") == " Paris.", "no MTP layer")
+    ids, rows = folder / "mtp.ids", folder / "mtp.jsonl"
+    ids.write_text("1 2 3 4\n")
+    rows.write_text('{"prompt": "Once", "label": "1"}\n')
+    for command in (("gradients", copy, "--ids", ids, "--out", folder / "g.safetensors"), ("--check-gradients", copy, "--ids", ids),
+                    ("sft", copy, "--data", rows, "--out", folder / "sft")):
+        refused("train", *command, "--mtp-loss", 0.1, words=["no MTP layer", "--mtp-loss"])
+    refused("train", "grpo", copy, "--prompt-data", rows, "--rm-type", "math", "--num-rollout", 1, "--save", folder / "rl", "--spec", "mtp:1",
+            words=["no MTP layer", "--spec"])
 
 
 def damaged_weights_have_no_perplexity(folder):
