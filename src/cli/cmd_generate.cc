@@ -151,7 +151,7 @@ Status run(const Options& options, Cli& cli) {
     answer.tokens.push_back(token);
     answer.logprobs.push_back(static_cast<double>(logprob));
     answer.add(answer.stop.feed(answer.detokenizer.feed(token)));
-    return !answer.stop.stopped() && !interrupt.interrupted();
+    return !answer.stop.stopped() && !interrupt.interrupted() && !cli.console.lost_out();
   };
   int cached = 0;
   GLINT_TRY(const GenerateStats stats, generate(model, tokens, &cached, generation, on_token));

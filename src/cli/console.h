@@ -37,6 +37,9 @@ class Console {
   bool color() const { return color_; }  // on stdout
   int width() const;                     // columns of stdout
 
+  // Nothing that is printed to stdout arrives any more.
+  bool lost_out() const { return error_ != 0; }
+
   // Flushes; fails if anything printed to stdout could not be written (a full disk).
   Status close();
 

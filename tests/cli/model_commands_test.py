@@ -41,6 +41,9 @@ def generate_streams_and_stops():
     check("<|endoftext|>" in output("generate", MODEL, "-p", FRANCE, *greedy, "--ignore-eos", "-n", 5), "--ignore-eos")
     poem = output("generate", MODEL, "-p", "Write a short poem about a cat and a dog", *greedy)
     check(poem == output("generate", MODEL, "-p", "Write a short poem about a cat and a dog", *greedy, "--spec", "mtp:3"), "mtp")
+    with open("/dev/full", "w") as full:  # an answer that arrives nowhere ends
+        done = subprocess.run([GLINT, "generate", MODEL, "-p", "Once", "--ignore-eos", "-n", "300"], stdout=full, stderr=subprocess.PIPE, text=True)
+    check(done.returncode == 2 and "No space left" in done.stderr and "300 tokens" not in done.stderr, "a full disk", done.stderr)
 
 
 def a_prompt_may_come_from_a_file_or_a_pipe(folder):
