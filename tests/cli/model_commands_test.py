@@ -340,7 +340,7 @@ def wrong_input_is_refused_by_name(folder):
     refused("generate", MODEL, "-p", "x", "--threads", 200, words=["cannot start a thread"],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
     refused("score", MODEL, "-p", "word " * 2000, "--ppl", "--chunk", 4096, words=["activations need", "are free"],
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20)))
     refused("serve", MODEL, "--port", 0, words=["8 files", "ulimit -n"], on_stdout=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)))
     # Names of files may hold anything; what is said of them is one line.
