@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/control_groups.h"
 #include "base/ending_signals.h"
+#include "base/undo.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -84,23 +85,15 @@ void ThreadPool::Gate::subtract_and_wake() {
 ThreadPool::ThreadPool(int num_threads)
     : num_threads_(num_threads), spin_(num_threads <= available_cpus()) {
   GLINT_CHECK(num_threads >= 1, "a pool has at least its caller's thread");
-  // If a thread cannot be started, those that run are ended before std::thread's exception goes on.
-  struct EndUnlessReady {
-    ThreadPool& pool;
-    bool ready = false;
-    ~EndUnlessReady() {
-      if (ready) return;
-      pool.stop_ = true;
-      pool.phase_.add_and_wake();
-      for (std::thread& worker : pool.workers_) worker.join();
-    }
-  } guard = {*this};
+  Undo undo([this] { end(); });
   for (int thread = 1; thread < num_threads; ++thread)
     workers_.emplace_back([this, thread] { work(thread); });
-  guard.ready = true;
+  undo.keep();
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end(); }
+
+void ThreadPool::end() {
   stop_ = true;
   phase_.add_and_wake();
   for (std::thread& worker : workers_) worker.join();

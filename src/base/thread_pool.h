@@ -98,6 +98,8 @@ class ThreadPool {
   }
 
  private:
+  void end();
+
   struct Job {
     void (*call)(void* callable, int thread, int num_threads) = nullptr;
     void* callable = nullptr;

@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const std::system_error& error) {  // of std::thread alone
     console.note(str("glint: cannot start a thread: ", error.code().message(),
-                     "; give --threads a smaller number, or the program more memory"));
+                     "; give --threads a smaller number, or the program more memory or threads "
+                     "(ulimit -u, pids.max of its control group)"));
     return 2;
   }
 }

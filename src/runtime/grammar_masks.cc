@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/undo.h"
+
 namespace glint {
 namespace {
 
@@ -21,15 +23,21 @@ void run_when_idle() {
 GrammarMasks::GrammarMasks(int vocab_size)
     : words_((static_cast<std::size_t>(vocab_size) + 31) / 32) {
   quick_thread_ = std::thread([this] { work(quick_, kQuickMaskWork); });
+  Undo undo([this] { end_quick(); });
   slow_thread_ = std::thread([this] {
     run_when_idle();
     work(slow_, kMaxMaskWork);
   });
+  undo.keep();
+}
+
+void GrammarMasks::end_quick() {
+  quick_.close();
+  quick_thread_.join();
 }
 
 GrammarMasks::~GrammarMasks() {
-  quick_.close();
-  quick_thread_.join();
+  end_quick();
   slow_.close();
   slow_thread_.join();
 }

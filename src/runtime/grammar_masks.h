@@ -56,6 +56,7 @@ class GrammarMasks {
 
  private:
   using Tasks = Queue<std::shared_ptr<MaskTask>>;
+  void end_quick();
   void work(Tasks& tasks, std::int64_t max_work);
   // False: it takes more than `max_work` a row. It goes on where it was.
   bool fill(MaskTask& task, std::int64_t max_work) const;

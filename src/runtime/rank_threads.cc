@@ -1,20 +1,27 @@
 #include "runtime/rank_threads.h"
 
 #include "base/ending_signals.h"
+#include "base/undo.h"
 
 namespace glint {
 
 RankThreads::RankThreads(Ranks& ranks) : ranks_(ranks) {
+  Undo undo([this] { end(); });
   for (int rank = 1; rank < ranks.size(); ++rank) {
     auto& passes =
         *passes_.emplace_back(std::make_unique<Queue<std::shared_ptr<const RankPass>>>());
     threads_.emplace_back([this, rank, &passes] { follow(ranks_.model(rank), passes); });
   }
+  undo.keep();
   if (ranks.size() > 1) ranks.model(0).set_followers(this);
 }
 
 RankThreads::~RankThreads() {
   ranks_.model(0).set_followers(nullptr);
+  end();
+}
+
+void RankThreads::end() {
   for (auto& passes : passes_) passes->close();
   for (std::thread& thread : threads_) thread.join();
 }

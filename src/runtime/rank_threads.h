@@ -28,6 +28,7 @@ class RankThreads final : public Followers {
   Status restart(const std::function<Status()>&) override { return Ok{}; }
 
  private:
+  void end();
   void follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes);
 
   Ranks& ranks_;

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/undo.h"
 
 namespace glint {
 namespace {
@@ -27,7 +28,9 @@ TaskThreads::TaskThreads(int num_threads) {
       task.reset();  // what it holds is free before the next one comes
     }
   };
+  Undo undo([this] { finish(); });
   for (int i = 0; i < num_threads; ++i) threads_.emplace_back(work);
+  undo.keep();
 }
 
 TaskThreads::~TaskThreads() { finish(); }
