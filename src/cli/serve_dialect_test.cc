@@ -125,6 +125,7 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
   // vLLM: each of the data-parallel ranks has --tensor-parallel-size.
   EXPECT_EQ(layout(Dialect::kVllm, "m -tp 2 -dp 4"), (Sizes{2, 4, 1}));
   EXPECT_EQ(layout(Dialect::kVllm, "m -dp 8 --enable-expert-parallel"), (Sizes{1, 8, 8}));
+  EXPECT_EQ(layout(Dialect::kVllm, "m -ep -dp 8"), (Sizes{1, 8, 8}));
   // SGLang: --tp counts all ranks where attention is over shards.
   EXPECT_EQ(layout(Dialect::kSglang, "--model-path m --tp 8 --enable-dp-attention --dp-size 4"),
             (Sizes{2, 4, 1}));
