@@ -14,6 +14,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "base/cpu_nodes.h"
 #include "base/spawn_program.h"
@@ -27,6 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSilence{5};  // then a rank is lost
+constexpr std::chrono::seconds kAway{1};     // without a look, who watches was paused itself
 constexpr int kMeetingSeconds = 30;          // ranks that run connect to each other in this time
 
 Error no_process(const char* doing) {
@@ -88,9 +90,15 @@ std::string watch_ranks(std::span<RankPeer* const> peers, int first,
   for (const RankPeer* const peer : peers) {
     streams.push_back({.fd = peer->stream.fd(), .events = POLLIN, .revents = 0});
   }
+  auto looked = Clock::now();
   for (std::size_t open = peers.size(); open > 0 && goes_on();) {
     if (::poll(streams.data(), streams.size(), kRankBeatMilliseconds) < 0 && errno != EINTR) {
       return str("ranks cannot be watched: ", std::strerror(errno));
+    }
+    const auto now = Clock::now();
+    // Where a machine or a container was paused, all may have been.
+    if (const auto away = now - std::exchange(looked, now); away > kAway) {
+      for (Clock::time_point& one : heard) one += away;
     }
     for (std::size_t i = 0; i < peers.size(); ++i) {
       if (streams[i].fd < 0) continue;
@@ -105,7 +113,7 @@ std::string watch_ranks(std::span<RankPeer* const> peers, int first,
           streams[i].fd = -1;
           --open;
         }
-      } else if (Clock::now() - heard[i] > kSilence) {
+      } else if (now - heard[i] > kSilence) {
         return name + " shows no life";
       }
     }

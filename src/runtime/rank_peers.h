@@ -49,7 +49,7 @@ void await_end(const RankPeer& peer);
 enum class Heard { kMore, kLast, kNothing };
 // Calls hear(i) where peer i tells something, until all have told all, or goes_on() is false: then
 // the answer is empty. Else it says which rank, numbered from `first` on, has ended, or has shown
-// no life for 5 seconds.
+// no life for 5 seconds in which this process ran.
 std::string watch_ranks(std::span<RankPeer* const> peers, int first,
                         const std::function<Heard(std::size_t)>& hear,
                         const std::function<bool()>& goes_on);

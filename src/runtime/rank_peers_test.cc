@@ -51,6 +51,26 @@ TEST(WatchRanks, a_rank_that_has_told_all_may_end) {
   await_end(peer);
 }
 
+// As where a machine is paused, and all go on together.
+TEST(WatchRanks, nobody_is_lost_while_who_watches_sleeps) {
+  RankPeer speaks = spawn_rank({"/bin/true"}, OwnedFd(::dup(STDERR_FILENO)), false).value(),
+           silent = spawn_rank({"/bin/sleep", "60"}, OwnedFd(::dup(STDERR_FILENO)), false).value();
+  RankPeer* const all[] = {&speaks, &silent};
+  int looks = 0;
+  EXPECT_EQ(watch_ranks(
+                all, 0,
+                [](std::size_t) {
+                  std::this_thread::sleep_for(std::chrono::milliseconds(5500));
+                  return Heard::kLast;
+                },
+                [&] { return ++looks < 4; }),
+            "");
+  for (const RankPeer* const peer : all) {
+    kill_rank(*peer);
+    await_end(*peer);
+  }
+}
+
 // A rank number on each, as everybody gets it.
 void expect_all_meet(Comm& comm) {
   std::int32_t mine = comm.rank() + 5;
