@@ -10,6 +10,8 @@
 
 #include "base/owned_fd.h"
 #include "base/random.h"
+#include "base/str.h"
+#include "comm/connect_ranks.h"
 #include "comm/counting_comm.h"
 #include "comm/null_comm.h"
 #include "comm/shared_comm.h"
@@ -352,6 +354,20 @@ TEST(SocketComm, waits_for_nobody_who_is_gone_and_can_connect_again) {
   EXPECT_EQ(values, std::vector<float>(10, 0.0f));
   EXPECT_EQ(lost.size(), 1u);
   ender.join();
+}
+
+// Others may be lost while ranks connect: then all begin again.
+TEST(ConnectRanks, fails_alike_with_ranks_that_refuse_and_that_do_not_come) {
+  const OwnedFd listener = listen_tcp(0).value();
+  const RankAddress gone = {"127.0.0.1", port_of(listen_tcp(0).value())};
+  const std::vector<int> both[] = {{0, 1}};
+  for (const int rank : {0, 1}) {
+    const auto none = connect_ranks(listener, rank, {gone, gone}, both, 1, seconds_from_now(1));
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.error().code, ErrorCode::kUnavailable);
+    EXPECT_TRUE(none.error().message.starts_with(str("rank ", 1 - rank, " is not connected: ")));
+    EXPECT_NE(none.error().message.find("must reach each other"), std::string::npos);
+  }
 }
 
 TEST(CountingComm, counts_calls_and_bytes) {

@@ -27,6 +27,11 @@ Greeting greeting_of(const OwnedFd& socket) {
   return greeting;
 }
 
+Error unreachable(int rank, const std::string& why) {
+  return unavailable(str("rank ", rank, " is not connected: ", why,
+                         "; machines of ranks must reach each other on every port"));
+}
+
 // The sockets of one rank.
 struct Connections {
   std::span<const std::vector<int>> groups;
@@ -61,7 +66,9 @@ Result<std::vector<std::vector<OwnedFd>>> connect_ranks(const OwnedFd& listener,
       if (members[i] >= rank) continue;
       const RankAddress& to = ranks[static_cast<std::size_t>(members[i])];
       const std::string name = str("rank ", members[i]);
-      GLINT_TRY(row[i], connect_tcp(to.host, to.port, deadline, false).in(name));
+      Result<OwnedFd> connected = connect_tcp(to.host, to.port, deadline, true);
+      if (!connected.ok()) return unreachable(members[i], connected.error().message);
+      row[i] = std::move(connected).value();
       const Greeting greeting = {
           .meeting = meeting, .rank = rank, .group = static_cast<std::int32_t>(group)};
       if (::send(row[i].get(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting)
@@ -69,7 +76,12 @@ Result<std::vector<std::vector<OwnedFd>>> connect_ranks(const OwnedFd& listener,
     }
   }
   while (!to_come.empty()) {
-    GLINT_TRY(OwnedFd socket, accept_tcp(listener, deadline).in(str("rank ", to_come.front())));
+    Result<OwnedFd> accepted = accept_tcp(listener, deadline);
+    if (!accepted.ok()) {
+      return unreachable(to_come.front(),
+                         str("it has not come to port ", port_of(listener), " in time"));
+    }
+    OwnedFd socket = std::move(accepted).value();
     const Greeting greeting = greeting_of(socket);
     if (greeting.meeting != meeting || greeting.rank <= rank) continue;
     OwnedFd* const place = all.place(greeting.group, greeting.rank);
