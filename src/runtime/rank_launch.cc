@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/ending_signals.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/machine.h"
 #include "base/spawn_program.h"
 #include "base/str.h"
@@ -21,13 +23,17 @@ namespace {
 constexpr int kHelloSeconds = 5;
 constexpr int kLookMilliseconds = 100;
 constexpr std::size_t kMostHello = 4096;  // bytes
+// One after another, before nobody is there to be met: a proxy may stand before a leader that
+// starts.
+constexpr int kMostHangUps = kMeetSeconds * 1000 / kLookMilliseconds;
 
 // Why a rank that has said `theirs` is none of `self`'s from `first` on; empty: it is one.
 std::string objection(const RankHello& self, int first, const RankHello& theirs) {
   const auto differ = [&](const char* what, const auto& own, const auto& other) {
     return str("rank ", theirs.rank, " has ", what, " ", other, ", and rank 0 ", own,
-               "; start all ranks with the same program and command line");
+               "; start all ranks with the same program and command line, and as many --threads");
   };
+  if (theirs.launch != self.launch) return differ("the launch", self.launch, theirs.launch);
   if (theirs.build != self.build) return differ("glint", self.build, theirs.build);
   if (theirs.size != self.size) return differ("a group of", self.size, theirs.size);
   if (theirs.rank < first || theirs.rank >= self.size)
@@ -94,8 +100,13 @@ Result<RankHello> read_hello(std::string_view text) {
 }
 
 Result<std::unique_ptr<RankGate>> RankGate::open(int port, RankHello self, int first) {
-  GLINT_TRY(OwnedFd listener, listen_tcp(port).in("where ranks meet"));
-  return std::unique_ptr<RankGate>(new RankGate(std::move(listener), std::move(self), first));
+  Result<OwnedFd> listener = listen_tcp(port);
+  if (!listener.ok()) {
+    return unavailable(str("where ranks meet: ", listener.error().message,
+                           "; give all ranks another port, by --master-port or MASTER_PORT"));
+  }
+  return std::unique_ptr<RankGate>(
+      new RankGate(std::move(listener).value(), std::move(self), first));
 }
 
 Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
@@ -104,7 +115,7 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     return std::find_if(all.begin(), all.end(),
                         [](const Newcomer& one) { return one.stream.fd() < 0; });
   };
-  while (missing() != all.end()) {
+  for (bool came_twice = false; missing() != all.end();) {
     Result<OwnedFd> socket = accept_tcp(listener_, deadline);
     if (!socket.ok()) {
       return unavailable(str("rank ", missing() - all.begin() + first_, " of ", self_.size,
@@ -114,16 +125,29 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     RankStream stream(std::move(socket).value());
     stream.set_receive_seconds(kHelloSeconds);
     const Result<std::string> text = stream.receive(kMostHello);
+    if (!text.ok() && text.error().code == ErrorCode::kUnsupported) {
+      (void)stream.send({});  // it hears the version
+      return text.error();
+    }
     if (!text.ok() || !is_there(stream)) continue;
     const Result<RankHello> hello = read_hello(text.value());
-    if (!hello.ok() || hello.value().launch != self_.launch) continue;
+    if (!hello.ok()) continue;
     const std::string why = objection(self_, first_, hello.value());
+    Newcomer* const place =
+        why.empty() ? &all[static_cast<std::size_t>(hello.value().rank - first_)] : nullptr;
+    if (place && place->stream.fd() >= 0 && is_there(place->stream)) {
+      if (!std::exchange(came_twice, true)) {
+        log(LogLevel::kWarning, str("rank ", hello.value().rank,
+                                    " has come twice; give each process, or --nnodes machine, a "
+                                    "rank of its own"));
+      }
+      continue;  // it tries again, and may find the place free
+    }
     if (!stream.send(dump_json(Json::Object{{"error", why}})).ok()) continue;
+    if (hello.value().launch != self_.launch) continue;
     if (!why.empty()) return invalid(why);
     stream.set_receive_seconds(0);
-    // The later of two of the same rank is the one that lives.
-    const auto place = static_cast<std::size_t>(hello.value().rank - first_);
-    all[place] = {.stream = std::move(stream), .hello = hello.value()};
+    *place = {.stream = std::move(stream), .hello = hello.value()};
   }
   return all;
 }
@@ -135,21 +159,33 @@ bool RankGate::share_machine(const std::vector<Newcomer>& all) const {
 
 Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
   const std::string name = str("rank ", options.self.rank);
-  for (;; again = true) {
+  const std::string leader = str(options.leader, ":", options.port);
+  for (int hang_ups = 0;; again = true) {
     const Deadline deadline = seconds_from_now(again ? kReturnSeconds : kMeetSeconds);
     GLINT_TRY(
         OwnedFd connected,
         connect_tcp(options.leader, options.port, deadline, !again).in(name + " finds no rank 0"));
     RankStream stream(std::move(connected));
     stream.set_receive_seconds(kMeetSeconds);
-    if (!stream.send(write_hello(options.self)).ok()) continue;
+    (void)stream.send(write_hello(options.self));  // whoever has hung up does not answer
     const Result<std::string> answer = stream.receive(kMostHello);
-    if (!answer.ok()) continue;  // the leader has ended, or lost another rank
-    GLINT_TRY(const Json said, parse_json(answer.value()).in(name));
-    if (const Json* const why = said.find("error"); why && !why->as_string().empty())
-      return invalid(why->as_string());
-    stream.set_receive_seconds(0);
-    return stream;
+    if (answer.ok()) {
+      GLINT_TRY(const Json said, parse_json(answer.value()).in(name));
+      if (const Json* const why = said.find("error"); why && !why->as_string().empty())
+        return invalid(why->as_string());
+      stream.set_receive_seconds(0);
+      return stream;
+    }
+    if (answer.error().code != ErrorCode::kUnavailable)
+      return invalid(str(name, " finds no rank 0 at ", leader, ": ", answer.error().message));
+    // A leader that serves lets it wait for its turn.
+    hang_ups = is_there(stream) ? 0 : hang_ups + 1;
+    if (hang_ups == kMostHangUps) {
+      return unavailable(str(name, " finds no rank 0 at ", leader,
+                             ": whoever listens there hangs up; give all ranks the address and "
+                             "the port of rank 0"));
+    }
+    ::poll(nullptr, 0, kLookMilliseconds);
   }
 }
 
@@ -157,8 +193,12 @@ Status run_rank_agent(const AgentOptions& options) {
   const std::string name = str("rank ", options.self.rank);
   for (bool again = false;; again = true) {
     Result<RankStream> came = come_to_leader(options, again);
-    if (!came.ok() && came.error().code == ErrorCode::kNotFound) return Ok{};
+    if (!came.ok() && came.error().code == ErrorCode::kNotFound) {
+      GLINT_LOG(kInfo, name + " ends: rank 0 has");
+      return Ok{};
+    }
     GLINT_TRY(const RankStream stream, std::move(came));
+    GLINT_LOG(kInfo, name + " serves until rank 0 ends; SIGTERM and Ctrl-C are for that one");
     const OwnedFd others(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
     // Signals that end a server are its leader's to hear.
     ignore_ending_signals();

@@ -50,7 +50,7 @@ class RankGate {
   const RankHello& self() const { return self_; }
   int first() const { return first_; }
   // The ranks from first() on, as soon as all are there. Those of another build or size are told
-  // so, and it fails; others than ranks of this launch are sent away.
+  // so, and it fails; those of another launch are told so, too, and sent away, as strangers are.
   Result<std::vector<Newcomer>> admit(Deadline deadline);
   // Whether these can map the memory of this process.
   bool share_machine(const std::vector<Newcomer>& all) const;

@@ -63,6 +63,81 @@ TEST(RankGate, takes_nobody_who_has_hung_up) {
   EXPECT_TRUE(heard.ok() && heard.value() == "start");
 }
 
+TEST(RankGate, tells_those_of_another_launch_and_goes_on) {
+  const RankHello first = {.build = "1", .launch = "Slurm 7.0", .machine = "m", .size = 2};
+  AgentOptions agent = {
+      .self = first, .leader = "127.0.0.1", .port = port_of(listen_tcp(0).value())};
+  agent.self.rank = 1;
+  const auto gate = RankGate::open(agent.port, first).value();
+  EXPECT_NE(RankGate::open(agent.port, first).error().message.find("by --master-port"),
+            std::string::npos);
+  std::thread comes([&] {
+    AgentOptions stranger = agent;
+    stranger.self.launch = "Slurm 6.0";
+    const Result<RankStream> refused = come_to_leader(stranger, false);
+    EXPECT_EQ(refused.ok() ? "" : refused.error().message,
+              "rank 1 has the launch Slurm 6.0, and rank 0 Slurm 7.0; start all ranks with the "
+              "same program and command line, and as many --threads");
+    EXPECT_TRUE(come_to_leader(agent, false).ok());
+  });
+  EXPECT_TRUE(gate->admit(seconds_from_now(10)).ok());
+  comes.join();
+}
+
+TEST(RankGate, refuses_another_version_of_the_language) {
+  const RankHello first = {.build = "1", .launch = "a", .machine = "m", .size = 2};
+  const int port = port_of(listen_tcp(0).value());
+  const auto gate = RankGate::open(port, first).value();
+  const OwnedFd other = connect_tcp("127.0.0.1", port, seconds_from_now(10), false).value();
+  const std::uint32_t frame[] = {0x4b4e5247, kRankWireVersion - 1, 0, 0};
+  ASSERT_EQ(::send(other.get(), frame, sizeof frame, 0), ssize_t{sizeof frame});
+  const auto came = gate->admit(seconds_from_now(10));
+  ASSERT_FALSE(came.ok());
+  EXPECT_NE(came.error().message.find("start all ranks with the same program"), std::string::npos);
+  std::uint32_t answer[4] = {};
+  EXPECT_EQ(::recv(other.get(), answer, sizeof answer, MSG_WAITALL), ssize_t{sizeof answer});
+  EXPECT_EQ(answer[1], kRankWireVersion);
+}
+
+TEST(RankGate, gives_a_place_to_the_first_that_is_there) {
+  RankHello self = {.build = "1", .launch = "a", .machine = "m", .size = 3};
+  const int port = port_of(listen_tcp(0).value());
+  const auto gate = RankGate::open(port, self).value();
+  const auto come = [&](int rank) {
+    RankStream stream(connect_tcp("127.0.0.1", port, seconds_from_now(10), false).value());
+    self.rank = rank;
+    EXPECT_TRUE(stream.send(write_hello(self)).ok());
+    return stream;
+  };
+  std::thread others([&] {
+    RankStream first = come(1), second = come(1);
+    EXPECT_TRUE(first.receive().ok());
+    EXPECT_FALSE(second.receive().ok());
+    first = RankStream();
+    RankStream third = come(1), last = come(2);
+    EXPECT_TRUE(third.receive().ok() && last.receive().ok());
+    EXPECT_EQ(third.receive().value(), "start");
+  });
+  std::vector<RankGate::Newcomer> all = gate->admit(seconds_from_now(10)).value();
+  EXPECT_TRUE(all[0].stream.send("start").ok());
+  others.join();
+}
+
+TEST(RankAgent, is_patient_with_who_hangs_up_and_refuses_who_is_no_rank) {
+  std::optional<OwnedFd> listener = listen_tcp(0).value();
+  const AgentOptions agent = {.self = kHello, .leader = "127.0.0.1", .port = port_of(*listener)};
+  Result<RankStream> end = Error{};
+  std::thread comes([&] { end = come_to_leader(agent, false); });
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) (void)accept_tcp(*listener, seconds_from_now(10)).value();
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
+  const OwnedFd came = accept_tcp(*listener, seconds_from_now(10)).value();
+  EXPECT_GT(::send(came.get(), "SSH-2.0-OpenSSH_9.2\r\n", 21, 0), 0);
+  comes.join();
+  ASSERT_FALSE(end.ok());
+  EXPECT_NE(end.error().message.find("is no rank of glint"), std::string::npos);
+}
+
 // One that replaces another comes to a leader that takes nobody in while it serves.
 TEST(RankAgent, ends_with_a_leader_that_never_took_it_in) {
   std::optional<OwnedFd> listener = listen_tcp(0).value();

@@ -47,6 +47,9 @@ Json answer_of(const Status& status) {
                       {"code", static_cast<int>(status.error().code)}};
 }
 
+// Where the leader, or another rank, is gone, the next generation may find all there.
+int exit_code_of(const Error& end) { return end.code == ErrorCode::kUnavailable ? 0 : 2; }
+
 Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
                 const std::function<Result<std::unique_ptr<Backend>>(const Json&, int)>& make) {
   const Json* const theirs = start.find("build");
@@ -123,12 +126,12 @@ int run_rank_process(
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;
   RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
   const Result<std::string> text = leader.hear();
-  if (!text.ok()) return 2;
+  if (!text.ok()) return exit_code_of(text.error());
   const Result<Json> start = parse_json(text.value());
   if (!start.ok()) return 2;
   const Status end = run_rank(leader, start.value(), build, make_backend);
   (void)leader.tell(answer_of(end));  // the leader may be gone
-  ::_exit(end.error().code == ErrorCode::kUnavailable ? 0 : 2);
+  ::_exit(exit_code_of(end.error()));
 }
 
 }  // namespace glint

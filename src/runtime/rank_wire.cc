@@ -202,12 +202,13 @@ Result<std::string> RankStream::receive(std::uint64_t most) {
   };
   Frame frame;
   if (!get(&frame, sizeof frame)) return gone();
-  if (frame.magic != Frame::kMagic || frame.version != kRankWireVersion || frame.bytes > most) {
-    return invalid(str("a rank speaks version ", frame.version,
-                       " of the ranks' language, and this "
-                       "program version ",
-                       kRankWireVersion, "; use the same build for all"));
+  if (frame.magic != Frame::kMagic) return invalid("the other end of a stream is no rank of glint");
+  if (frame.version != kRankWireVersion) {
+    return unsupported(str("a rank speaks version ", frame.version,
+                           " of the ranks' language, and this program version ", kRankWireVersion,
+                           "; start all ranks with the same program"));
   }
+  if (frame.bytes > most) return invalid(str("a rank's message has ", frame.bytes, " bytes"));
   std::string message(static_cast<std::size_t>(frame.bytes), '\0');
   if (!get(message.data(), message.size())) return gone();
   return message;

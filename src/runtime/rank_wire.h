@@ -31,7 +31,8 @@ class RankStream {
   void set_receive_seconds(std::int64_t seconds);
   // Waits for room while the other end lives.
   Status send(std::string_view message);
-  // Waits for the next one, which has no more than `most` bytes.
+  // Waits for the next one, which has no more than `most` bytes. Fails with kUnavailable where none
+  // comes, and with kUnsupported where it is another version's.
   Result<std::string> receive(std::uint64_t most = std::uint64_t{1} << 32);
 
  private:

@@ -76,7 +76,17 @@ def a_follower_ends_with_its_server():
             other = follower(1, 2, port, *line)
             time.sleep(1)
         server.end(signal.SIGKILL)
-        assert other.wait(30) == 0, other.stderr.read()
+        said = other.communicate(timeout=30)[1]
+        assert other.returncode == 0 and "rank 1 ends: rank 0 has" in said, said
+        assert replaced != ("rank 1 serves until rank 0 ends" in said), said
+
+
+def a_rank_is_there_for_the_next_leader():
+    """Where the leader waited in vain for another rank, and hangs up, its process ends without a fault of its own."""
+    ours, theirs = socket.socketpair()
+    ours.close()
+    said = subprocess.run(["bash", "-c", f'exec "$0" --run-a-rank-for-a-server 3<&{theirs.fileno()}', GLINT], pass_fds=[theirs.fileno()], timeout=60)
+    assert said.returncode == 0, said
 
 
 def those_left_over_disturb_nobody():
@@ -211,6 +221,7 @@ if LAUNCHERS:
 else:
     torchrun_starts(text)
     a_follower_ends_with_its_server()
+    a_rank_is_there_for_the_next_leader()
     those_left_over_disturb_nobody()
     a_server_ends_while_it_waits_for_a_rank()
     what_differs_is_refused()
