@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "base/contains.h"
@@ -27,7 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kFaultWindow{10};
 constexpr std::chrono::seconds kLastWords{2};  // of the others, after one has failed
-constexpr int kSilence = 5;                    // seconds until a rank that should speak is lost
+constexpr std::chrono::milliseconds kBetweenBeats{kRankBeatMilliseconds};
+constexpr int kSilence = 5;  // seconds until a rank that should speak is lost
 
 // Messages: a rank's place, that it should stop, why all end, and how its work ended.
 constexpr const char *kStop = "stop", *kLost = "lost", *kEnd = "end";
@@ -233,9 +235,16 @@ class LaunchLeader {
   }
   void watch() {
     Ends ends;
+    Clock::time_point beat = {};
     const std::string lost = watch_ranks(
         pointers_, 1, [&](std::size_t i) { return ends.hear(peers_[i]); },
-        [&] { return !failed_ && ends.are_awaited(); });
+        [&] {
+          if (const auto now = Clock::now(); now - beat > kBetweenBeats) {
+            beat = now;
+            tell_all(Json::Object{{kBeat, true}});
+          }
+          return !failed_ && ends.are_awaited();
+        });
     // All may have failed alike, and this rank be about to say so itself.
     while (ends.failure() && !failed_ && ends.are_awaited())
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -246,10 +255,12 @@ class LaunchLeader {
   // Does not return: after it the work would go on with zeros.
   void lose(const std::string& why) {
     while (losing_.exchange(true)) std::this_thread::sleep_for(kLastWords);
-    for (RankPeer& peer : peers_) {
-      (void)peer.stream.send(dump_json(Json::Object{{kLost, why}}));
-    }
+    tell_all(Json::Object{{kLost, why}});
     end_launch(cli_, why);
+  }
+  void tell_all(const Json& what) {
+    const std::lock_guard lock(telling_);
+    for (RankPeer& peer : peers_) (void)peer.stream.send(dump_json(what));
   }
 
   Cli& cli_;
@@ -257,6 +268,7 @@ class LaunchLeader {
   std::vector<RankPeer> peers_;
   std::vector<RankPeer*> pointers_;
   std::atomic<bool> failed_ = false, losing_ = false;
+  std::mutex telling_;
 };
 
 // Another rank of a launch.
@@ -275,13 +287,23 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
   GLINT_TRY(
       const RankMembership member,
       RankMembership::join(*leader, start.find("memory")->as_string(), shape, env.rank, on_lost));
+  std::thread([leader] { leader->show_life(); }).detach();
   std::thread([leader, ended, &cli] {
-    leader->show_life(true);
-    const Result<std::string> said = leader->hear();
-    if (*ended) return;
-    const Result<Json> why = said.ok() ? parse_json(said.value()) : said.error();
-    const Json* const lost = why.ok() ? why.value().find(kLost) : nullptr;
-    end_launch(cli, lost ? lost->as_string() : "rank 0 has ended");
+    std::string lost = "rank 0 has ended";
+    const auto hear = [&] {
+      const Result<std::string> text = leader->hear();
+      const Result<Json> said = text.ok() ? parse_json(text.value()) : text.error();
+      if (!said.ok()) return Heard::kNothing;
+      const Json* const why = said.value().find(kLost);
+      if (!why) return Heard::kMore;
+      lost = why->as_string();
+      return Heard::kLast;
+    };
+    // Until its first words it waits for ranks that connect to each other.
+    if (hear() == Heard::kMore) {
+      if (std::string why = leader->watch(hear); !why.empty()) lost = std::move(why);
+    }
+    if (!*ended) end_launch(cli, lost);
   }).detach();
   const TrainPeers peers(member.mesh(), member.all(), env.local_size);
   const Status status = work_as(peers, cli, work);

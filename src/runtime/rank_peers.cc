@@ -187,17 +187,23 @@ Status RankGroups::begin_again() {
 
 Status RankLeader::tell(const Json& what) {
   const std::lock_guard lock(mutex_);
-  return stream_.send(dump_json(what));
+  return peer_.stream.send(dump_json(what));
 }
 
-std::string RankLeader::address() const { return peer_address(stream_.fd()); }
+std::string RankLeader::address() const { return peer_address(peer_.stream.fd()); }
 
 void RankLeader::show_life(bool or_speaks) {
   const auto events = static_cast<short>(or_speaks ? POLLRDHUP | POLLIN : POLLRDHUP);
-  pollfd stream = {.fd = stream_.fd(), .events = events, .revents = 0};
+  pollfd stream = {.fd = peer_.stream.fd(), .events = events, .revents = 0};
   while (tell(Json::Object{{kBeat, traffic_of(counters_)}}).ok() &&
          ::poll(&stream, 1, kRankBeatMilliseconds) == 0) {
   }
+}
+
+std::string RankLeader::watch(const std::function<Heard()>& hear) {
+  RankPeer* const alone[] = {&peer_};
+  return watch_ranks(
+      alone, 0, [&](std::size_t) { return hear(); }, [] { return true; });
 }
 
 Result<RankMembership> RankMembership::join(RankLeader& leader, const std::string& path,

@@ -96,18 +96,20 @@ class RankGroups {
 // The leader of this process, to whom several threads speak.
 class RankLeader {
  public:
-  explicit RankLeader(RankStream stream) : stream_(std::move(stream)) {}
+  explicit RankLeader(RankStream stream) : peer_{.stream = std::move(stream)} {}
 
   Status tell(const Json& what);
-  Result<std::string> hear() { return stream_.receive(); }
+  Result<std::string> hear() { return peer_.stream.receive(); }
   std::string address() const;
   // For collectives that the leader does not see.
   KindCounters& counters() { return counters_; }
   // Shows that the process lives, until the leader is gone, or, with `or_speaks`, says something.
   void show_life(bool or_speaks = false);
+  // As watch_ranks(), of a leader that shows its life, too.
+  std::string watch(const std::function<Heard()>& hear);
 
  private:
-  RankStream stream_;
+  RankPeer peer_;
   std::mutex mutex_;
   KindCounters counters_;
 };

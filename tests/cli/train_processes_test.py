@@ -183,6 +183,13 @@ def launched_ranks_are_one_run_and_end_together(tmp):
         text, said = both[1 - lost].communicate(timeout=60)
         check(both[1 - lost].returncode == 3 and f"rank {lost} has ended" in said and "--resume" in said, "the other ends", said)
         both[lost].communicate()
+    both = launched(tmp, "frozen", *FOREVER)
+    read_to(both[0], "step 1 of")
+    both[0].send_signal(signal.SIGSTOP)
+    said = both[1].communicate(timeout=60)[1]
+    check(both[1].returncode == 3 and "rank 0 shows no life" in said and "--resume" in said, "the other ends", said)
+    both[0].kill()
+    both[0].communicate()
     # Another machine's files, which here another folder holds.
     places = [tmp / "first", tmp / "second"]
     for place in places:
