@@ -144,7 +144,10 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
       continue;  // it tries again, and may find the place free
     }
     if (!stream.send(dump_json(Json::Object{{"error", why}})).ok()) continue;
-    if (hello.value().launch != self_.launch) continue;
+    if (hello.value().launch != self_.launch) {
+      log(LogLevel::kWarning, why);
+      continue;
+    }
     if (!why.empty()) return invalid(why);
     stream.set_receive_seconds(0);
     *place = {.stream = std::move(stream), .hello = hello.value()};
