@@ -115,6 +115,8 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     return std::find_if(all.begin(), all.end(),
                         [](const Newcomer& one) { return one.stream.fd() < 0; });
   };
+  GLINT_LOG(kInfo, str("rank 0 waits at port ", port_of(listener_), " for the ranks from ", first_,
+                       " to ", self_.size - 1));
   for (bool came_twice = false; missing() != all.end();) {
     Result<OwnedFd> socket = accept_tcp(listener_, deadline);
     if (!socket.ok()) {

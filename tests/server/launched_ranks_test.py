@@ -52,6 +52,7 @@ def torchrun_starts(expected):
     other = follower(1, 2, port, *line)
     with Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port)) as server:
         assert answer(server) == expected
+        assert any(f"rank 0 waits at port {port} for the ranks from 1 to 1" in line for line in server.lines), server.lines
         first, second = ranks_of(server)
         assert first["pid"] == server.process.pid and second["heads"] == [2, 4], (first, second)
         assert second["collectives"]["tp"]["all_reduce"]["calls"] > 0, second
