@@ -271,6 +271,11 @@ TrainerConfig trainer_config(int threads, const Cli& cli) {
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
   GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
+  if (given.headless && (!launch || launch->rank == 0)) {
+    return invalid(
+        "--headless is for machines that follow another, and this is the first, which serves; say "
+        "which it is by --node-rank, or --data-parallel-start-rank, or leave --headless out");
+  }
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   RunOptions located = options;
   if (!options.revision.empty()) located.model += "@" + options.revision;

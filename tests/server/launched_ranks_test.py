@@ -161,6 +161,8 @@ def machines_share_the_ranks(expected):
         assert other.wait(30) == 0, other.stderr.read()
     said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2", "--nnodes", "3", "--master-addr", "a"], capture_output=True, text=True, timeout=60)
     assert said.returncode == 2 and "--nnodes is 3, and --tp is 2" in said.stderr, said
+    said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2", "--nnodes", "2", "--master-addr", "a", "--headless"], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 2 and "--headless is for machines that follow" in said.stderr, said
 
 
 def other_files_are_refused(expected):

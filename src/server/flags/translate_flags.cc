@@ -361,6 +361,7 @@ Status Translator::finish_layout() {
     GLINT_TRY_STATUS(take_size(name, size));
   }
   GLINT_TRY_STATUS(deal_out_shards(sizes["dp"]));
+  out_.headless = layout_["headless"] == "true";
   if (layout_["attention-dp"] == "true") {
     if (layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
     sizes["tp"] = std::max(sizes["tp"] / std::max(sizes["dp"], 1), 1);

@@ -23,6 +23,7 @@ struct TranslatedArgs {
   std::vector<std::string> ignored;  // "--tp-size 8 (parallel sizes describe GPUs; one rank runs)"
   // Fields that config.json must have with these values.
   std::vector<std::pair<std::string, std::string>> expected;
+  bool headless = false;  // it is to follow another machine's server
   GraphFlags graphs;
 };
 
