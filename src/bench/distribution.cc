@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "base/str.h"
 
 namespace glint {
 
@@ -29,11 +32,20 @@ Distribution Distribution::of(std::vector<double> values) {
   return out;
 }
 
+std::string number_of(const Distribution& d, double value, int decimals) {
+  return d.count > 0 ? formatted("%.*f", decimals, value) : "-";
+}
+
 Json to_json(const Distribution& d) {
-  return Json::Object{{"mean", d.mean}, {"std", d.std},
-                      {"p50", d.p50},   {"p90", d.p90},
-                      {"p95", d.p95},   {"p99", d.p99},
-                      {"max", d.max},   {"count", static_cast<std::int64_t>(d.count)}};
+  Json out = Json::Object{};
+  for (const auto& [name, value] :
+       {std::pair("mean", d.mean), std::pair("std", d.std), std::pair("p50", d.p50),
+        std::pair("p90", d.p90), std::pair("p95", d.p95), std::pair("p99", d.p99),
+        std::pair("max", d.max)}) {
+    out.set(name, d.count > 0 ? Json(value) : Json());
+  }
+  out.set("count", static_cast<std::int64_t>(d.count));
+  return out;
 }
 
 }  // namespace glint

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "base/json.h"
@@ -17,7 +18,10 @@ struct Distribution {
   static Distribution of(std::vector<double> values);
 };
 
-// {"mean": ..., "p50": ..., ..., "count": ...}
+// A value of `distribution` for people: "-" if it has none.
+std::string number_of(const Distribution& distribution, double value, int decimals);
+
+// {"mean": ..., "p50": ..., ..., "count": ...}; null for what no values have.
 Json to_json(const Distribution& distribution);
 
 }  // namespace glint

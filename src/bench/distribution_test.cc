@@ -24,5 +24,13 @@ TEST(Distribution, percentiles_are_those_of_numpy) {
   EXPECT_EQ(Distribution::of({}).max, 0);
 }
 
+TEST(Distribution, without_values_there_are_no_numbers) {
+  EXPECT_EQ(number_of(Distribution::of({}), 0, 2), "-");
+  EXPECT_EQ(number_of(Distribution::of({7}), 7, 2), "7.00");
+  EXPECT_EQ(
+      dump_json(to_json(Distribution::of({}))),
+      R"({"mean":null,"std":null,"p50":null,"p90":null,"p95":null,"p99":null,"max":null,"count":0})");
+}
+
 }  // namespace
 }  // namespace glint

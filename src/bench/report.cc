@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/ceil_div.h"
@@ -88,9 +89,7 @@ std::vector<std::vector<std::string>> table_cells(const Shown& shown) {
   for (const Measurement* m : shown.all) {
     const LoadSummary& s = m->result.summary;
     const auto text = [](double value) { return formatted("%.1f", value); };
-    const auto of = [&](const Distribution& d, double value) {
-      return d.count > 0 ? text(value) : std::string("-");
-    };
+    const auto of = [](const Distribution& d, double value) { return number_of(d, value, 1); };
     out.push_back({clients_of(*m), text(s.output_tokens_per_s()), text(s.peak_tokens_per_s),
                    of(s.ttft_ms, s.ttft_ms.mean), of(s.ttft_ms, s.ttft_ms.p99),
                    of(s.tpot_ms, s.tpot_ms.mean), of(s.tpot_ms, s.tpot_ms.p99),
@@ -125,21 +124,28 @@ std::string legend(const Shown& shown) {
 
 std::string curve(const Shown& shown, const std::string& title, const std::string& unit,
                   const std::string& meaning,
-                  const std::function<double(const LoadSummary&)>& value_of) {
+                  const std::function<std::optional<double>(const LoadSummary&)>& value_of) {
   Chart chart = {.title = title,
                  .y_label = unit,
                  .x_label = "requests at once",
                  .num_series = shown.runs.size()};
   for (const Measurement* m : shown.all) {
-    const double value = value_of(m->result.summary);
+    const std::optional<double> value = value_of(m->result.summary);
+    if (!value) continue;
     chart.points.push_back(
-        {m->options.concurrency > 0 ? std::to_string(m->options.concurrency) : "any", value,
+        {m->options.concurrency > 0 ? std::to_string(m->options.concurrency) : "any", *value,
          str(shown.compares() ? m->label + ", " : "", clients_of(*m), ": ",
-             formatted("%.2f", value), " ", unit),
+             formatted("%.2f", *value), " ", unit),
          shown.run_of(*m)});
   }
+  if (chart.points.empty()) return "";
   return str("<section>\n<h2>", escape_html(title), "</h2>\n<p>", escape_html(meaning), "</p>\n",
              legend(shown), svg_chart(chart), "</section>\n");
+}
+
+// None where no answer has the latency: a point at 0 would be the best.
+std::optional<double> if_measured(const Distribution& d, double value) {
+  return d.count > 0 ? std::optional(value) : std::nullopt;
 }
 
 std::string curves(const Shown& shown) {
@@ -147,12 +153,12 @@ std::string curves(const Shown& shown) {
                [](const LoadSummary& s) { return s.output_tokens_per_s(); }) +
          curve(shown, "Time to the first token", "TTFT ms, mean",
                "What a client waits for the first.",
-               [](const LoadSummary& s) { return s.ttft_ms.mean; }) +
+               [](const LoadSummary& s) { return if_measured(s.ttft_ms, s.ttft_ms.mean); }) +
          curve(shown, "Time per further token", "TPOT ms, mean", "The pace that a client reads at.",
-               [](const LoadSummary& s) { return s.tpot_ms.mean; }) +
+               [](const LoadSummary& s) { return if_measured(s.tpot_ms, s.tpot_ms.mean); }) +
          curve(shown, "Hiccups", "ITL ms, 99th percentile",
                "One gap between chunks of 100 is longer.",
-               [](const LoadSummary& s) { return s.itl_ms.p99; });
+               [](const LoadSummary& s) { return if_measured(s.itl_ms, s.itl_ms.p99); });
 }
 
 // How many values lie in each of kBars spans from 0 to the greatest.

@@ -42,6 +42,13 @@ TEST(Report, stands_alone_and_shows_every_request) {
             std::string::npos);
 }
 
+TEST(Report, a_run_without_answers_has_no_points_among_latencies) {
+  const std::vector<Measurement> all = {measured(1, 3), measured(8, 0)};
+  const std::string page = load_html(all, "today");
+  EXPECT_NE(page.find("8 at once: 0.00 output tokens a second"), page.npos);
+  EXPECT_EQ(page.find("8 at once: 0.00 TTFT"), page.npos);
+}
+
 TEST(Report, of_many_requests_a_part_is_drawn) {
   const std::vector<Measurement> all = {measured(1, 5001)};
   const std::string page = load_html(all, "today");

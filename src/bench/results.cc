@@ -153,10 +153,15 @@ std::string table_head(bool with_goodput) {
 std::string table_row(const Measurement& m) {
   const LoadResult& r = m.result;
   const LoadSummary& s = r.summary;
-  std::string out = formatted("%10s  %12s  %9s  %9.2f  %12.2f  %9.0f  %7.0f  %7.0f  %7.2f",
-                              clients_of(m).c_str(), with_commas(s.output_tokens_per_s()).c_str(),
-                              with_commas(s.ttft_ms.mean).c_str(), s.tpot_ms.mean, s.itl_ms.p99,
-                              s.ttft_ms.p99, s.e2el_ms.p50, s.e2el_ms.p99, s.requests_per_s());
+  const auto cell = [](const Distribution& d, double value, int decimals, int width) {
+    return formatted("  %*s", width, number_of(d, value, decimals).c_str());
+  };
+  std::string out = formatted("%10s  %12s  %9s", clients_of(m).c_str(),
+                              with_commas(s.output_tokens_per_s()).c_str(),
+                              s.ttft_ms.count > 0 ? with_commas(s.ttft_ms.mean).c_str() : "-") +
+                    cell(s.tpot_ms, s.tpot_ms.mean, 2, 9) + cell(s.itl_ms, s.itl_ms.p99, 2, 12) +
+                    cell(s.ttft_ms, s.ttft_ms.p99, 0, 9) + cell(s.e2el_ms, s.e2el_ms.p50, 0, 7) +
+                    cell(s.e2el_ms, s.e2el_ms.p99, 0, 7) + formatted("  %7.2f", s.requests_per_s());
   if (s.num_good) out += formatted("  %6.2f", s.per_second(*s.num_good));
   out += formatted("  %6d %6d", s.num_failed, r.num_different);
   out += r.engine.known ? formatted("  %16.2f  %7.0f", r.engine.step_ms, r.engine.overhead_us)
@@ -183,10 +188,13 @@ std::string table_peaks(std::span<const Measurement> all) {
 
 std::string details_table(const Measurement& m) {
   const LoadSummary& s = m.result.summary;
+  if (s.num_whole() == 0) return "\nno request succeeded: there is nothing to measure\n";
   std::string out = "\n              mean   median      p90      p95      p99      max\n";
   const auto row = [&](const char* name, const Distribution& d) {
-    out += formatted("%-8s %9.2f %8.2f %8.2f %8.2f %8.2f %8.2f\n", name, d.mean, d.p50, d.p90,
-                     d.p95, d.p99, d.max);
+    out += formatted("%-8s %9s", name, number_of(d, d.mean, 2).c_str());
+    for (const double value : {d.p50, d.p90, d.p95, d.p99, d.max})
+      out += formatted(" %8s", number_of(d, value, 2).c_str());
+    out += "\n";
   };
   row("TTFT ms", s.ttft_ms);
   row("TPOT ms", s.tpot_ms);
@@ -198,7 +206,7 @@ std::string details_table(const Measurement& m) {
              with_commas(s.total_tokens_per_s()), " of both a second; best second ",
              with_commas(s.peak_tokens_per_s), " out; ", formatted("%.2f", s.tokens_per_chunk()),
              " tokens a chunk; ", formatted("%.1f", s.mean_concurrency), " at once, at most ",
-             s.peak_concurrency, "\n");
+             s.peak_concurrency, " in a second\n");
   if (s.num_good)
     out += str(*s.num_good, " of ", s.num_requests, " keep every limit of --goodput\n");
   return out;

@@ -58,6 +58,17 @@ TEST(Results, sglangs_keys) {
   EXPECT_EQ(number(json, "accept_length"), 2.5);
 }
 
+TEST(Results, where_no_request_succeeded_there_are_no_times) {
+  Measurement m = measured(8, 5);
+  m.result.records.erase(m.result.records.begin());
+  m.result.summary = summarize(m.result.records, 1, {.ttft_ms = 1000});
+  const std::string row = table_row(m);
+  EXPECT_EQ(table_head(true).size(), row.size());
+  EXPECT_EQ(row.find("         8             0          -          -             -          -"), 0u)
+      << row;
+  EXPECT_EQ(details_table(m), "\nno request succeeded: there is nothing to measure\n");
+}
+
 TEST(Results, the_table_says_where_more_clients_stop_helping) {
   const std::vector<Measurement> all = {measured(1, 100), measured(8, 960), measured(16, 1000),
                                         measured(32, 900)};

@@ -93,6 +93,10 @@ void StreamReader::finish(std::int64_t want_tokens) {
   } else if (want_tokens <= 0) {
     const auto chunks = static_cast<std::int64_t>(record_.chunks.size());
     if (record_.usage_tokens < 0) record_.usage_tokens = chunks;
+  } else if (record_.usage_tokens < 0) {
+    fail(
+        "the stream has no usage.completion_tokens, which tells whether the answer is whole; "
+        "with --no-ignore-eos its chunks count");
   } else if (record_.usage_tokens != want_tokens) {
     fail(str("the server counts ", record_.usage_tokens, " tokens; ", want_tokens, " were asked"));
   } else if (!record_.tokens.empty() &&

@@ -54,7 +54,8 @@ TEST(StreamRecord, what_a_whole_answer_must_have_and_has_not_is_a_failure) {
   const std::string last = chunk("1", "\"length\"");
   EXPECT_EQ(read({last, usage(1)}, 1).failure, "the stream ended without [DONE]");
   EXPECT_EQ(read({chunk("1"), usage(1), kDone}, 1).failure, "no chunk had a finish_reason");
-  EXPECT_EQ(read({last, kDone}, 1).failure, "the server counts -1 tokens; 1 were asked");
+  EXPECT_EQ(read({last, kDone}, 1).failure.substr(0, 44),
+            "the stream has no usage.completion_tokens, w");
   EXPECT_EQ(read({chunk("1"), last, usage(1), kDone}, 1).failure, "2 token ids came; 1 were asked");
   EXPECT_EQ(read({last, chunk("2"), usage(2), kDone}, 2).failure,
             "a chunk came after the finish_reason");

@@ -415,6 +415,7 @@ std::vector<Figure> figures_of(const Measurement& m) {
       {.name = "output" + at, .unit = "tok/s", .samples = {s.output_tokens_per_s()}}};
   for (const auto& [name, d] :
        {std::pair("TTFT", &s.ttft_ms), std::pair("ITL", &s.itl_ms), std::pair("E2E", &s.e2el_ms)}) {
+    if (d->count == 0) continue;
     for (const auto& [part, value] : {std::pair(" p50", d->p50), std::pair(" p99", d->p99)}) {
       out.push_back({.name = name + std::string(part) + at,
                      .unit = "ms",
@@ -499,22 +500,32 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
          .repeat = options.repeat,
          .pause_seconds = options.pause});
     const Distribution prefill = Distribution::of(r.prefill_ms);
-    const double plain = r.plain_ms.p50 > 0 ? r.plain_ms.p50 : 1;
+    // How many times the median gap of plain decoding, if both were measured.
+    const auto over_plain = [&](double ms) -> std::optional<double> {
+      if (r.beside_ms.count == 0 || r.plain_ms.p50 <= 0) return {};
+      return ms / r.plain_ms.p50;
+    };
+    const auto p50 = over_plain(r.beside_ms.p50), p99 = over_plain(r.beside_ms.p99);
     results.push_back(Json::Object{{"concurrency", all[i]},
                                    {"long_prompt", options.long_prompt},
                                    {"failed", r.num_failed},
                                    {"prefill_ms", to_json(prefill)},
                                    {"plain_itl_ms", to_json(r.plain_ms)},
                                    {"beside_itl_ms", to_json(r.beside_ms)},
-                                   {"beside_p50_over_plain_p50", r.beside_ms.p50 / plain},
-                                   {"beside_p99_over_plain_p50", r.beside_ms.p99 / plain}});
+                                   {"beside_p50_over_plain_p50", p50 ? Json(*p50) : Json()},
+                                   {"beside_p99_over_plain_p50", p99 ? Json(*p99) : Json()}});
     tell_failures(r.num_failed, r.first_failure, cli);
     if (options.json) continue;
-    cli.console.print(
-        formatted("%6d  %7zu %6d %7.0f %6.1f %6.1f %6.0f  %6.1f %6.1f %6.0f  %18.2f %6.2f\n",
-                  all[i], r.prefill_ms.size(), r.num_failed, prefill.p50, r.plain_ms.p50,
-                  r.plain_ms.p99, r.plain_ms.max, r.beside_ms.p50, r.beside_ms.p99, r.beside_ms.max,
-                  r.beside_ms.p50 / plain, r.beside_ms.p99 / plain));
+    const auto gaps = [](const Distribution& d) {
+      return formatted(" %6s %6s %6s ", number_of(d, d.p50, 1).c_str(),
+                       number_of(d, d.p99, 1).c_str(), number_of(d, d.max, 0).c_str());
+    };
+    const auto ratio = [](int width, const std::optional<double>& value) {
+      return formatted(" %*s", width, value ? formatted("%.2f", *value).c_str() : "-");
+    };
+    cli.console.print(formatted("%6d  %7zu %6d %7s", all[i], r.prefill_ms.size(), r.num_failed,
+                                number_of(prefill, prefill.p50, 0).c_str()) +
+                      gaps(r.plain_ms) + gaps(r.beside_ms) + ratio(18, p50) + ratio(6, p99) + "\n");
     cli.console.flush();
   }
   if (options.json) print_json(options, generator, std::move(results), {}, cli);

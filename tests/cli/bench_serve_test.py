@@ -119,8 +119,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert not out and word in err and err.count("\n") == 1, err
 
     # Prompts that do not fit are failures, and the exit code says so.
-    _, err = bench(server.url, "-c", "2", "--num-prompts", "3", "--input-len", "5000", code=1)
-    assert "3 requests failed" in err and "maximum context length" in err, err
+    out, err = bench(server.url, "-c", "2", "--num-prompts", "3", "--input-len", "5000", code=1)
+    assert "3 requests failed" in err and "maximum context length" in err and "no request succeeded" in out, (out, err)
     url = server.url
 _, err = bench(url, code=2)
 assert "cannot reach" in err and len(err.strip().split("\n")) == 1, err
