@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "checkpoint/shard.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/option_range.h"
@@ -61,12 +62,14 @@ void print_summary(const Options& options, const Calibration& result, Cli& cli) 
   if (options.json) {
     Json::Array lines;
     for (std::string& line : describe_unseen_experts(result.ranges)) lines.push_back(line);
-    const Json summary = Json::Object{{"out", options.out},
-                                      {"ranges", static_cast<std::int64_t>(result.ranges.size())},
-                                      {"without_tokens", static_cast<std::int64_t>(unseen)},
-                                      {"unseen_experts", std::move(lines)},
-                                      {"prompts", static_cast<std::int64_t>(result.prompts)},
-                                      {"tokens", result.tokens}};
+    Json summary = Json::Object{{"out", options.out},
+                                {"ranges", static_cast<std::int64_t>(result.ranges.size())},
+                                {"without_tokens", static_cast<std::int64_t>(unseen)},
+                                {"unseen_experts", std::move(lines)}};
+    if (!options.merge) {  // which ran nothing
+      summary.set("prompts", static_cast<std::int64_t>(result.prompts));
+      summary.set("tokens", result.tokens);
+    }
     cli.console.print(dump_json(summary) + "\n");
     return;
   }
@@ -115,10 +118,22 @@ Result<Prompts> prompts_of(const Options& options, const std::string& dir,
   return prompts;
 }
 
+// Fails if there is no room for the ranges of `config`: they come at the end, when all is computed.
+Status check_room(const std::string& path, const ModelConfig& config) {
+  constexpr std::int64_t kMostBytes = 128;  // of a range, beside its name
+  std::int64_t bytes = 0;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    if (!tensor.is_quantizable) continue;
+    bytes += tensor.num_copies() * (std::ssize(tensor.name) + kMostBytes);
+  }
+  return check_free_space(path, bytes);
+}
+
 Status run_model(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(find_replaceable(options.out));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/true));
   GLINT_TRY(OpenedModel opened, open_model(resolved));
+  GLINT_TRY_STATUS(check_room(options.out, opened.config));
   GLINT_TRY(const Prompts prompts, prompts_of(options, resolved.dir, opened.config, cli));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
   DecoratedBackend tapped(std::move(backend));

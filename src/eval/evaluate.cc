@@ -169,7 +169,10 @@ Result<Recording> record_reference(LoadedModel& reference, const TokenSequences&
   GLINT_TRY_STATUS(check_predicts(text));
   const ModelConfig& config = reference.config();
   const std::int64_t rows = count_tokens(text) - std::ssize(text);
-  GLINT_TRY(SpillFile file, SpillFile::create(options.tmp_dir, 4 * rows * config.vocab_size));
+  const std::int64_t sampled = std::min(options.layer_rows, count_tokens(text));
+  const std::int64_t values =
+      rows * config.vocab_size + sampled * (config.num_hidden_layers + 1) * config.hidden_size;
+  GLINT_TRY(SpillFile file, SpillFile::create(options.tmp_dir, 4 * values));
   const auto spill = [&](const std::vector<TokenId>&) {
     return RowVisitor{
         .hidden = [&](int, std::span<const float> hidden) { return file.write(hidden); },

@@ -67,7 +67,21 @@ def calibrate_refuses(folder):
     (folder / "other.json").write_text(json.dumps(other))
     refused("calibrate", "--merge", folder / "0.json", folder / "other.json", words=["other.json", "different models"])
     refused("calibrate", MODEL, "--prompts", prompts, "--out", folder / "none/x.json", words=["none/x.json"])
+    merged = json.loads(output("calibrate", "--merge", folder / "0.json", "--out", folder / "same.json", "--json"))
+    check(merged["ranges"] > 0 and "tokens" not in merged, "a merge ran nothing", merged)
     check(not (folder / "calibration.json").exists(), "a refused command wrote")
+    small = folder / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", small], capture_output=True).returncode != 0:
+        return  # not allowed here
+    try:
+        refused("calibrate", MODEL, "--prompts", prompts, "--out", small / "x.json", words=["small/x.json needs", "are free there"])
+        # There is room for the row of logits, not for the residual stream beside it.
+        two = folder / "two.txt"
+        two.write_text("1 2")
+        refused("eval", MODEL, "--ref", MODEL, "--ids", two, "--tmp", small, words=["needs", "are free there", "--tmp"])
+    finally:
+        subprocess.run(["umount", small], check=True)
 
 
 def ctrl_c_keeps_what_ran(folder):
