@@ -4,7 +4,7 @@
 #include <mutex>
 #include <set>
 
-#include "base/json.h"
+#include "base/json_number.h"
 #include "base/npy.h"
 #include "base/progress.h"
 #include "base/str.h"
@@ -134,10 +134,9 @@ struct Outputs {
   }
 };
 
-// null where no token was predicted, as in a text of one token, and beyond the largest number, for
-// which JSON has no word.
+// null where no token was predicted, as in a text of one token.
 Json perplexity_json(const Prediction& p) {
-  return p.tokens && std::isfinite(p.perplexity()) ? Json(p.perplexity()) : Json();
+  return p.tokens ? finite_or_null(p.perplexity()) : Json();
 }
 Json top1_json(const Prediction& p) { return p.tokens ? Json(p.top1_share()) : Json(); }
 

@@ -1,7 +1,7 @@
 // glint verify: what engines would say to a quantised checkpoint.
 #include <map>
 
-#include "base/json.h"
+#include "base/json_number.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -76,7 +76,7 @@ Json to_json(const OutputCheck& check, bool with_source) {
                             {"role", name_of(tensor.role)},
                             {"format", name_of(tensor.format)},
                             {"weights", tensor.weights}};
-    if (with_source) row.set("relative_error", tensor.error.relative());
+    if (with_source) row.set("relative_error", finite_or_null(tensor.error.relative()));
     tensors.push_back(std::move(row));
   }
   return Json::Object{{"bytes", check.bytes},

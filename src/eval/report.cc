@@ -1,9 +1,9 @@
 #include "eval/report.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/ceil_div.h"
+#include "base/json_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -29,8 +29,7 @@ Json model_json(const EvaluatedModel& model, double perplexity, double top1) {
                       {"computed_in", model.computed_in},
                       {"file_bytes", model.file_bytes},
                       {"format_bytes", std::move(by_format)},
-                      // JSON has no word for what is beyond the largest number.
-                      {"perplexity", std::isfinite(perplexity) ? Json(perplexity) : Json()},
+                      {"perplexity", finite_or_null(perplexity)},
                       {"top1", top1}};
 }
 

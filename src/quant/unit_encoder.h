@@ -21,7 +21,7 @@ struct ErrorSum {
   std::int64_t weights = 0;
 
   void add(const ErrorSum& other);
-  double relative() const { return squared_weights > 0 ? squared_error / squared_weights : 0; }
+  double relative() const { return squared_weights == 0 ? 0 : squared_error / squared_weights; }
 };
 using ErrorSums = std::map<TensorRole, ErrorSum>;
 
