@@ -215,7 +215,8 @@ Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& na
   const bool is_divisor = data.name.ends_with("_packed");
   const std::string global_name = name + (is_divisor ? ".weight_global_scale" : ".weight_scale_2");
   GLINT_TRY(const float global, scalar(global_name));
-  if (!std::isfinite(global) || global < 0 || (is_divisor && global == 0)) {
+  const float factor = is_divisor ? 1 / global : global;
+  if (!std::isfinite(global) || !std::isfinite(factor) || global < 0) {
     return invalid(
         str(in_file(*source_->find(global_name)), " is ", global, "; expected a positive number"));
   }
@@ -224,7 +225,7 @@ Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& na
                 .cols = cols,
                 .data = view(data),
                 .scale = view(*scale),
-                .global_scale = own_scalar(is_divisor ? 1 / global : global)};
+                .global_scale = own_scalar(factor)};
 }
 
 // The names of the scales of stacked experts are those of transformers: "gate_up_proj_scale_inv".

@@ -295,11 +295,14 @@ TEST_F(CheckpointTest, impossible_nvfp4_is_refused) {
                      {"x.weight_scale", "F8_E4M3", "[1,2]", one + one}},
                     1, 16),
             "tensor \"x.weight_scale\" is F8_E4M3 [1, 2]; expected F8_E4M3 [1, 1]");
-  EXPECT_EQ(refusal({{"x.weight_packed", "U8", "[1,8]", codes},
-                     {"x.weight_scale", "F8_E4M3", "[1,1]", one},
-                     {"x.weight_global_scale", "F32", "[1]", f32_bytes({0})}},
-                    1, 16),
-            "tensor \"x.weight_global_scale\" is 0; expected a positive number");
+  const auto with_divisor = [&](float divisor) {
+    return refusal({{"x.weight_packed", "U8", "[1,8]", codes},
+                    {"x.weight_scale", "F8_E4M3", "[1,1]", one},
+                    {"x.weight_global_scale", "F32", "[1]", f32_bytes({divisor})}},
+                   1, 16);
+  };
+  EXPECT_EQ(with_divisor(0), "tensor \"x.weight_global_scale\" is 0; expected a positive number");
+  EXPECT_NE(with_divisor(0x1p-140f), "accepted");  // its inverse is infinite
 }
 
 TEST_F(CheckpointTest, the_bundled_model_opens) {

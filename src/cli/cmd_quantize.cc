@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "base/json.h"
 #include "base/progress.h"
@@ -166,8 +167,9 @@ Result<Recipe> make_recipe(const Options& options) {
   if (!(recipe.headroom >= 1 && recipe.headroom <= 1024)) {
     return invalid(str("--headroom is ", recipe.headroom, "; expected a number from 1 to 1024"));
   }
-  if (!(recipe.input_scale > 0)) {
-    return invalid(str("--input-scale is ", recipe.input_scale, "; expected a positive number"));
+  if (!(recipe.input_scale > 0 && std::isnormal(recipe.input_scale))) {
+    return invalid(str("--input-scale is ", recipe.input_scale, "; expected a number from ",
+                       std::numeric_limits<float>::min(), " on"));
   }
   return recipe;
 }

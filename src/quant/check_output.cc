@@ -33,6 +33,16 @@ double largest_plausible_error(WeightFormat format) {
   }
 }
 
+// True if a number of `scales` has a sign: no quantiser writes one, and kernels that take NVFP4's
+// scales as unsigned read another number than those that do not.
+bool has_negative(const StoredTensor& scales) {
+  if (scales.type == StoredType::kF8E8M0) return false;
+  const auto width = static_cast<std::size_t>(bits_of(scales.type) / 8);
+  std::byte signs{};
+  for (std::size_t at = width - 1; at < scales.bytes.size(); at += width) signs |= scales.bytes[at];
+  return (signs & std::byte{0x80}) != std::byte{};
+}
+
 class Checker {
  public:
   Checker(const CheckOptions& options, ThreadPool& pool, const CheckProgress& done)
@@ -51,6 +61,7 @@ class Checker {
     check_names(inventory);
     open_weights();
     check_scales();
+    check_signs();
     check_pairs();
     GLINT_TRY_STATUS(check_index());
     GLINT_TRY_STATUS(check_descriptors({.dir = options_.dir,
@@ -139,6 +150,26 @@ class Checker {
     }
     faults(missing, "is missing, or no F32");
     faults(bad, "is not a positive number");
+  }
+
+  void check_signs() {
+    std::vector<const StoredTensor*> scales;
+    for (const CheckedTensor& tensor : out_.tensors) {
+      for (const char* suffix : {".weight_scale", ".weight_scale_inv"}) {
+        const StoredTensor* found = checkpoint_->source().find(tensor.name + suffix);
+        if (found) scales.push_back(found);
+      }
+    }
+    std::vector<char> negative(scales.size());
+    pool_.run_dynamic(std::ssize(scales), [&](std::int64_t i, int) {
+      const auto at = static_cast<std::size_t>(i);
+      negative[at] = has_negative(*scales[at]);
+    });
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < scales.size(); ++i) {
+      if (negative[i]) names.push_back(scales[i]->name);
+    }
+    faults(names, "holds a negative scale");
   }
 
   void check_pairs() {

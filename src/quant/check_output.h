@@ -32,7 +32,7 @@ struct CheckOptions {
 };
 
 // Checks:
-//   names, shapes and types of all weights; complete sets of scales, each positive and finite;
+//   names, shapes and types of all weights; complete sets of scales, none negative or infinite;
 //   gate and up of one expert, and q_a and kv_a, with equal weight_scale_2 and input_scale;
 //   the index: every tensor once, total_size in bytes; the manifest's hashes, if there is one;
 //   that config.json and hf_quant_config.json agree with each other, and that vLLM's and SGLang's

@@ -46,8 +46,9 @@ class CheckOutputTest : public testing::Test {
     EXPECT_NE(found[0].find(words), std::string::npos) << found[0];
   }
   // Calls fn(bytes) with those of a tensor of the only file.
-  void edit(const std::string& tensor, const std::function<void(char*)>& fn) {
-    const std::string path = dir_ / "out/model.safetensors";
+  void edit(const std::string& tensor, const std::function<void(char*)>& fn,
+            const std::string& folder = "out") {
+    const std::string path = dir_ / (folder + "/model.safetensors");
     std::string file = read_file(path).value();
     bool found = false;
     const auto tensors = parse_safetensors(std::as_bytes(std::span(file))).value();
@@ -87,6 +88,15 @@ TEST_F(CheckOutputTest, scales_that_differ_or_are_no_positive_numbers) {
   expect_fault(kExpert + "down_proj.input_scale is not a positive number");
 }
 
+TEST_F(CheckOutputTest, scales_with_a_sign) {
+  make({});
+  edit(kExpert + "down_proj.weight_scale", [](char* bytes) { bytes[5] |= '\x80'; });
+  expect_fault(kExpert + "down_proj.weight_scale holds a negative scale");
+  make(kFp8);
+  edit(kExpert + "down_proj.weight_scale_inv", [](char* bytes) { bytes[3] |= '\x80'; });
+  expect_fault(kExpert + "down_proj.weight_scale_inv holds a negative scale");
+}
+
 TEST(SyntheticOutput, of_every_release_has_no_fault) {
   ThreadPool pool(2);
   for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {
@@ -113,6 +123,13 @@ TEST_F(CheckOutputTest, codes_of_nan) {
   make(kFp8);
   edit(kExpert + "down_proj.weight", [](char* bytes) { bytes[9] = static_cast<char>(0xff); });
   expect_fault("down_proj.weight holds 1 values or codes that are NaN or infinite, the first at 9");
+}
+
+TEST_F(CheckOutputTest, a_source_that_is_no_number) {
+  make({});
+  edit(
+      kExpert + "up_proj.weight", [](char* bytes) { std::memcpy(bytes, "\xc0\x7f", 2); }, "small");
+  expect_fault(kExpert + "up_proj (nvfp4) is off by nan of its source", true);
 }
 
 TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {

@@ -1,6 +1,7 @@
 #include "quant/output_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -190,7 +191,12 @@ class Planner {
       }
       amax = std::max(amax, range->second.amax);
     }
-    return recipe_.headroom * amax / (6 * 448);
+    const float scale = recipe_.headroom * amax / (6 * 448);
+    // The inverse of others, which compressed-tensors stores, would be no number.
+    if (std::isnormal(scale)) return scale;
+    return invalid(str("the calibration of ", weights[0].name, " has an amax of ", amax,
+                       ", which gives an input_scale of ", scale,
+                       "; calibrate with other prompts, or leave it out with --exclude"));
   }
 
   static std::string without_weight(const std::string& name) {

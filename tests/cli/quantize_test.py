@@ -122,6 +122,7 @@ def test_flags_and_refusals(work):
     refused("quantize", source, out, "--strategy", "channel", words=["--strategy is channel", "block"])
     refused("quantize", source, out, "--strategy", "block", "--block-size", "64", "64", words=["128 128"])
     refused("quantize", source, out, "--format", "nvfp4", "--input-scale", "-1", words=["--input-scale is -1"])
+    refused("quantize", source, out, "--format", "nvfp4", "--layout", "compressed-tensors", "--input-scale", "1e-45", words=["--input-scale is 1"])
     refused("quantize", source, out, "--format", "nvfp4", "--headroom", "2", words=["--headroom", "--calibration"])
     refused("quantize", source, out, "--format", "fp8", "--scale", "search", words=["--scale means nothing for --format fp8"])
     refused("quantize", source, out, "--format", "nvfp4", "--scale-fmt", "ue8m0", words=["--scale-fmt means nothing"])
@@ -195,6 +196,10 @@ def test_calibration(work):
         if layer in unseen or not layer.endswith("down_proj"):
             continue
         check(abs(scale / (2 * seen[layer]["amax"] / 2688) - 1) < 1e-6, f"{name} is {scale}, seen was {seen[layer]}")
+    # A range of which no number can be made.
+    tiny = {name: {"amax": 1e-40, "tokens": 1} for name in seen}
+    ranges.write_text(json.dumps({"format": "glint activation ranges", "version": 1, "ranges": tiny}))
+    refused("quantize", MODEL, work / "tiny", "--format", "nvfp4", "--calibration", ranges, words=["has an amax of", "input_scale"])
 
 
 def test_quantised_models_run(work):
