@@ -44,6 +44,7 @@ struct DiskFacts {
   std::string what = {};  // "models", "temporary files", "shared memory"
   std::string path = {}, mount = {}, type = {};
   std::int64_t total = 0, free = 0;  // bytes; 0 and 0: not known
+  bool is_read_only = false;
 };
 
 struct GpuFacts {

@@ -36,9 +36,13 @@ Json limits_json(const LimitFacts& limits) {
 }
 
 Json disk_json(const DiskFacts& disk) {
-  return Json::Object{{"what", disk.what},          {"path", disk.path},
-                      {"mount", known(disk.mount)}, {"type", known(disk.type)},
-                      {"total", disk.total},        {"free", disk.free}};
+  return Json::Object{{"what", disk.what},
+                      {"path", disk.path},
+                      {"mount", known(disk.mount)},
+                      {"type", known(disk.type)},
+                      {"total", disk.total},
+                      {"free", disk.free},
+                      {"read_only", disk.is_read_only}};
 }
 
 Json gpu_json(const GpuFacts& gpu) {

@@ -82,6 +82,14 @@ TEST_F(Doctor, every_fix_has_its_command) {
   }
 }
 
+TEST_F(Doctor, disks_that_are_read_only) {
+  disk->is_read_only = true;
+  EXPECT_EQ(marks(Mark::kFix), "temporary files");
+  EXPECT_EQ(about("temporary files").commands[0], "export TMPDIR=/a/writable/disk");
+  EXPECT_EQ(about("models").mark, Mark::kNote);
+  EXPECT_NE(about("models").text.find("; read-only: nothing can be fetched"), std::string::npos);
+}
+
 TEST_F(Doctor, without_avx2_nothing_runs) {
   machine.write_host(4, "sse2 avx");
   EXPECT_EQ(marks(Mark::kFail), "CPU, uses");

@@ -240,10 +240,13 @@ Finding judge_disk(const MachineFacts& m, const DiskFacts& disk) {
   }
   out.text = str(disk.path, ": ", human_bytes(disk.free), " free of ", human_bytes(disk.total),
                  disk.type.empty() ? "" : str(" (", disk.type, ")"));
-  if (disk.free < std::max(kGiB, disk.total / 50)) {
-    out.mark = Mark::kFix;
-    out.text += models ? "; nearly full: nothing can be fetched" : "; nearly full";
-    out.commands = {models ? "export HF_HUB_CACHE=/a/larger/disk" : "export TMPDIR=/a/larger/disk"};
+  if (disk.is_read_only || disk.free < std::max(kGiB, disk.total / 50)) {
+    // Weights that others share are often mounted so.
+    out.mark = models && disk.is_read_only ? Mark::kNote : Mark::kFix;
+    out.text += disk.is_read_only ? "; read-only" : "; nearly full";
+    if (models) out.text += ": nothing can be fetched";
+    out.commands = {str(models ? "export HF_HUB_CACHE=/a/" : "export TMPDIR=/a/",
+                        disk.is_read_only ? "writable" : "larger", "/disk")};
     return out;
   }
   if (models && disk.free < kGlm5[1].bytes) {

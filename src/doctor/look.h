@@ -14,6 +14,7 @@ namespace glint {
 
 struct DiskSpace {
   std::int64_t total = 0, free = 0;  // bytes
+  bool is_read_only = false;
 };
 
 // Space of the file system that `path` lies on.

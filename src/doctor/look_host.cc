@@ -172,7 +172,8 @@ std::optional<DiskSpace> disk_space(const std::string& path) {
   if (::statvfs(path.c_str(), &info) != 0 || info.f_blocks == 0) return {};
   const auto block = static_cast<std::int64_t>(info.f_frsize);
   return DiskSpace{.total = static_cast<std::int64_t>(info.f_blocks) * block,
-                   .free = static_cast<std::int64_t>(info.f_bavail) * block};
+                   .free = static_cast<std::int64_t>(info.f_bavail) * block,
+                   .is_read_only = (info.f_flag & ST_RDONLY) != 0};
 }
 
 DiskFacts look_at_disk(const MachineFiles& files, const LookOptions& options,
@@ -200,6 +201,7 @@ DiskFacts look_at_disk(const MachineFiles& files, const LookOptions& options,
   if (const auto space = options.space(files.at(there))) {
     out.total = space->total;
     out.free = space->free;
+    out.is_read_only = space->is_read_only;
   }
   return out;
 }
