@@ -19,7 +19,8 @@ namespace {
 
 struct DeviceOptions {
   std::string device = "h200";
-  int count = 8, tp = 0, ep = 1, dp = 1, pp = 1, cp = 1;
+  int tp = 0, ep = 1, dp = 1, pp = 1, cp = 1;
+  std::optional<int> count;
   std::optional<double> gpu_memory_utilization, mem_fraction_static;
   std::string kv_cache_memory;
 
@@ -28,7 +29,9 @@ struct DeviceOptions {
     v.section("Devices");
     v("device=NAME", device,
       "h100, h200, b100, b200, gb200, b300, gb300, rtx-pro-6000, rtx-5090 or cpu (this machine)");
-    v("count=N", count, "devices");
+    v("count=N", count,
+      "devices; of --device cpu, machines of this size (default: 8; cpu: 1, with --k8s and --slurm "
+      "one for each rank)");
     v("tp,tensor-parallel-size=N", tp,
       "ranks that divide each matrix (default: the devices that dp and pp leave)");
     v("ep=N", ep, "ranks among which whole experts are dealt out: 1, or tp x dp");
@@ -141,8 +144,9 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
 
 Status check_ranges(const Options& o) {
   for (const auto& [name, value] :
-       {std::pair("count", o.count), std::pair("tp", o.tp ? o.tp : 1), std::pair("ep", o.ep),
-        std::pair("dp", o.dp), std::pair("pp", o.pp), std::pair("cp", o.cp)}) {
+       {std::pair("count", o.count.value_or(1)), std::pair("tp", o.tp ? o.tp : 1),
+        std::pair("ep", o.ep), std::pair("dp", o.dp), std::pair("pp", o.pp),
+        std::pair("cp", o.cp)}) {
     GLINT_TRY_STATUS(check_range(name, value, 1, 1024));
   }
   GLINT_TRY_STATUS(check_range("input-len", o.input_len, 1, 1 << 20));
@@ -208,7 +212,8 @@ Result<DeviceModel> find_device_model(const Options& o) {
     return DeviceModel{.name = "cpu",
                        .product = "this machine's memory",
                        .memory = total_memory(),
-                       .source = "this machine; `glint bench local` measures its speed"};
+                       .source = "this machine; `glint bench local` measures its speed",
+                       .per_host = 1};
   }
   if (const DeviceModel* const device = find_device(o.device)) return *device;
   return invalid(str("--device ", quoted(o.device), " is not known; use ", device_names()));
@@ -219,8 +224,9 @@ Status run(const Options& o, Cli& cli) {
   GLINT_TRY_STATUS(check_launch(o));
   const bool launches = o.k8s || o.slurm;
   const bool on_gpus = o.device != "cpu";
-  const int machines = launches && !on_gpus ? std::max(o.tp, 1) * o.dp * o.pp : 1;
-  DeploymentOptions d = {.model = o.model, .count = on_gpus ? o.count : machines};
+  const int ranks = launches ? std::max(o.tp, 1) * o.dp * o.pp : 1;
+  DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
+  const int machines = on_gpus ? 1 : d.count;
   GLINT_TRY(d.device, find_device_model(o));
   GLINT_TRY(const Subject subject, find_subject(o, cli));
   d.format = subject.format;

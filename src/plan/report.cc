@@ -27,7 +27,8 @@ std::string memory_table(const Deployment& d) {
   text += row("KV cache", cache, cache * n);
   text += row("activations and scratch", work - graphs, (work - graphs) * n);
   if (graphs > 0) text += row("CUDA graphs", graphs, graphs * n);
-  text += row("VRAM used", weights + cache + work, d.all_weights + (cache + work) * n);
+  text += row(d.options.device.name == "cpu" ? "memory used" : "VRAM used", weights + cache + work,
+              d.all_weights + (cache + work) * n);
   return text;
 }
 
@@ -102,10 +103,11 @@ Result<PlanReport> make_report(const ModelConfig& config, const DeploymentOption
 std::string to_text(const PlanReport& r) {
   const Deployment& d = r.deployment;
   const DeploymentOptions& o = d.options;
-  std::string text =
-      str(o.model, " in ", o.format, " on ", o.count, " x ", o.device.product, ", ",
-          o.count > o.device.per_host ? str("hosts of ", o.device.per_host, ", ") : "",
-          describe(o.layout), o.cp > 1 ? str(", cp ", o.cp) : "", "\n");
+  std::string text = str(o.model, " in ", o.format, " on ", o.count, " x ", o.device.product, ", ",
+                         o.device.per_host > 1 && o.count > o.device.per_host
+                             ? str("hosts of ", o.device.per_host, ", ")
+                             : "",
+                         describe(o.layout), o.cp > 1 ? str(", cp ", o.cp) : "", "\n");
   text += d.fits ? "It fits.\n" : str("It does not fit: ", d.limit, ".\n");
   text += memory_table(d) + weight_rows(d);
   text += "\nCache\n";

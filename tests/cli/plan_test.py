@@ -40,6 +40,7 @@ def known_deployments():
 def this_machine():
     text = output("plan", MODEL, "--device", "cpu", "--concurrency", 2)
     check("It fits." in text and "this machine's memory" in text, "the bundled model", text)
+    check("memory used" in text and "VRAM" not in text, "memory of a CPU", text)
     dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512, "--dcp-size", 2,
               "--disable-custom-all-reduce", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
@@ -48,6 +49,15 @@ def this_machine():
     for line in ("ignored: --dcp-size 2", "ignored: --disable-custom-all-reduce", "ignored: SAFETENSORS_FAST_GPU",
                  "passed through: NCCL_P2P_LEVEL=PHB"):
         check(line in dry.stderr, "flags without effect", dry.stderr)
+
+
+def several_machines():
+    one, two = (json.loads(output("plan", MODEL, "--device", "cpu", *more, "--json")) for more in ((), ("--count", 2)))
+    check((one["count"], two["count"]) == (1, 2), "machines", (one["count"], two["count"]))
+    check(two["layout"]["tp"] == 2 and two["weight_bytes"] < one["weight_bytes"], "a rank of two", two)
+    text = run("plan", "zai-org/GLM-5-FP8", "--device", "cpu", "--count", 16).stdout
+    check("hosts of" not in text, "machines are hosts", text)
+    refused("plan", MODEL, "--device", "cpu", "--tp", 2, words=["tp 2 is 2 ranks", "1 devices (--count)"])
 
 
 def odd_loads():
@@ -110,6 +120,7 @@ def refusals():
 
 known_deployments()
 this_machine()
+several_machines()
 odd_loads()
 page()
 launches()
