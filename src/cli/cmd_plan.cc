@@ -207,6 +207,17 @@ std::vector<std::string> words_of(const Options& o, const DeploymentOptions& d) 
   return words;
 }
 
+// A tp that nobody gave is told by the number of devices that it comes from.
+Status check_heads(const ModelConfig& config, const DeploymentOptions& d) {
+  const std::int64_t heads = config.num_attention_heads;
+  int tp = d.layout.tp;
+  while (heads % tp) --tp;
+  if (tp == d.layout.tp) return Ok{};
+  return invalid(str("--count is ", d.count, ", which leaves ", d.layout.tp,
+                     " ranks to divide the model's ", heads, " heads evenly; set it to ",
+                     tp * d.layout.dp * d.layout.pp, ", or divide requests with --dp"));
+}
+
 Result<DeviceModel> find_device_model(const Options& o) {
   if (o.device == "cpu") {
     return DeviceModel{.name = "cpu",
@@ -252,6 +263,7 @@ Status run(const Options& o, Cli& cli) {
   if (!o.kv_cache_memory.empty()) {
     GLINT_TRY(d.cache_bytes, parse_bytes(o.kv_cache_memory).in("--kv-cache-memory"));
   }
+  if (!o.tp) GLINT_TRY_STATUS(check_heads(subject.config, d));
   std::unique_ptr<Backend> backend;
   if (o.device == "cpu") {
     GLINT_TRY(const int threads, resolve_threads(o.threads, cli.environment));

@@ -113,6 +113,7 @@ def refusals():
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
+    refused("plan", MODEL, "--device", "h200", words=["--count is 8", "4 heads", "set it to 4"])
     refused("plan", "zai-org/GLM-5", "--cp", 4, words=["cp is 4"])
     refused("plan", "zai-org/GLM-5", "--ep", 4, words=["set ep to 8 or to 1"])
     refused("plan", "zai-org/GLM-5", "--max-model-len", "1M", words=["202752 positions"])
