@@ -1,12 +1,12 @@
 // glint: one program, a command a file (cmd_*.cc).
 #include <cstdio>
+#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
-#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/file_signals.h"
 #include "cli/interrupt.h"
@@ -14,10 +14,40 @@
 #include "cli/train_processes.h"
 #include "text/grammar/grammar_process.h"
 
+namespace {
+
+constexpr const char* kNoMemory = "glint: out of memory";
+constexpr const char* kNoThread =  // what std::thread throws; we throw no std::system_error
+    "glint: cannot start a thread; give --threads a smaller number, or the program more memory or "
+    "threads (ulimit -u, pids.max of its control group)";
+
+void end_with(const char* why) {
+  std::fprintf(stderr, "%s\n", why);
+  glint::end_program(2);
+}
+
+const std::terminate_handler kUsualEnd = std::get_terminate();
+
+// For an exception that leaves another thread than the first.
+void end_of_thread() {
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    end_with(kNoMemory);
+  } catch (const std::system_error&) {
+    end_with(kNoThread);
+  } catch (...) {
+  }
+  kUsualEnd();
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace glint;
   if (argc == 2 && std::string_view(argv[1]) == kGrammarProcessArgument)
     return run_grammar_process();
+  std::set_terminate(end_of_thread);
   if (argc == 2 && std::string_view(argv[1]) == kRankProcessArgument) return run_rank();
   keep_standard_streams();
   const bool is_rank = argc > 1 && std::string_view(argv[1]) == kTrainRankArgument;
@@ -32,12 +62,9 @@ int main(int argc, char** argv) {
   try {
     return run_command_line(all_commands(), args, cli);
   } catch (const std::bad_alloc&) {
-    console.note("glint: out of memory");
-    return 2;
-  } catch (const std::system_error& error) {  // of std::thread alone
-    console.note(str("glint: cannot start a thread: ", error.code().message(),
-                     "; give --threads a smaller number, or the program more memory or threads "
-                     "(ulimit -u, pids.max of its control group)"));
-    return 2;
+    console.note(kNoMemory);
+  } catch (const std::system_error&) {
+    console.note(kNoThread);
   }
+  return 2;
 }

@@ -20,10 +20,16 @@ constexpr std::string_view kIgnoredSuffixes[] = {
     ".input_scale", ".input_global_scale", ".output_scale",       ".k_scale",
     ".v_scale",     ".weight_shape",       ".rotary_emb.inv_freq"};
 
+// A model with tied embeddings that ships its head is run with that.
+std::vector<ModelTensor> tensors_in_use(ModelConfig config, const Checkpoint& checkpoint) {
+  if (checkpoint.has_weight("lm_head")) config.tie_word_embeddings = false;
+  return model_tensors(config);
+}
+
 class Taker {
  public:
   Taker(const ModelConfig& config, Checkpoint& checkpoint)
-      : config_(config), checkpoint_(checkpoint), table_(model_tensors(config)) {}
+      : config_(config), checkpoint_(checkpoint), table_(tensors_in_use(config, checkpoint)) {}
 
   // Without `look`, of the checkpoint's names only what nothing uses.
   Result<Inventory> take(bool look) {
@@ -130,8 +136,7 @@ class Taker {
       if (name.ends_with(suffix)) return true;
     }
     constexpr std::string_view kLayers = "model.layers.";
-    // A model with tied embeddings that ships its head is run with that.
-    if (!name.starts_with(kLayers)) return config_.tie_word_embeddings && name == "lm_head.weight";
+    if (!name.starts_with(kLayers)) return false;
     int layer = -1;
     const char* end = name.data() + name.size();
     const auto number = std::from_chars(name.data() + kLayers.size(), end, layer);

@@ -114,6 +114,13 @@ TEST_F(InventoryTest, a_tied_head_is_not_missing_and_further_mtp_layers_are_know
   const Inventory tied = take(tensors);
   EXPECT_TRUE(tied.missing.empty() && tied.extra.empty() && tied.faults.empty());
   EXPECT_EQ(tied.ignored, std::vector<std::string>{"model.layers.3.eh_proj.weight"});
+  // One that is there all the same is the one to use.
+  tensors = tensors_of(config_, Release::kBF16);
+  tensors.push_back({"lm_head.weight", "F32", str("[", config_.vocab_size, ",1]"),
+                     std::string(4 * static_cast<std::size_t>(config_.vocab_size), '\0')});
+  const Inventory shipped = take(tensors);
+  EXPECT_TRUE(shipped.ignored.empty() && shipped.extra.empty());
+  EXPECT_EQ(shipped.faults.size(), 1u);  // its shape
 }
 
 TEST_F(InventoryTest, half_precision_is_named_and_stacked_scales_belong_to_their_experts) {
