@@ -339,9 +339,6 @@ def wrong_input_is_refused_by_name(folder):
     # Threads that the system does not grant: of 200 stacks of 8 MiB there is room for a few.
     refused("generate", MODEL, "-p", "x", "--threads", 200, words=["cannot start a thread"],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
-    for mebibytes in range(60, 220, 8):  # each ends elsewhere
-        done = run("generate", MODEL, "-p", "x", "-n", 4, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20,) * 2))
-        check(done.returncode in (0, 2), f"{mebibytes} MiB: exit {done.returncode}", done.stderr)
     refused("score", MODEL, "-p", "word " * 2000, "--ppl", "--chunk", 4096, words=["activations need", "are free"],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20)))
     refused("serve", MODEL, "--port", 0, words=["8 files", "ulimit -n"], on_stdout=True,

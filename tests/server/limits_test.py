@@ -1,4 +1,5 @@
-"""Little memory: under `ulimit -v`, and in a control group of 1 GB, the server refuses what it cannot hold, and lives.
+"""Little memory: under `ulimit -v`, and in a control group of 1 GB, the server refuses what it cannot hold, and lives. With too few
+threads it does not begin.
 
     limits_test.py GLINT MODEL_DIR [--requests N] [--seed S]
 
@@ -14,6 +15,7 @@ import os
 import pathlib
 import random
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -194,27 +196,31 @@ def holds(name, command):
 
 
 class ControlGroup:
-    """A memory control group, of version 1 or 2; `path` is None where none can be made."""
+    """A control group, of version 1 or 2; `path` is None where none can be made."""
 
-    def __init__(self, limit):
+    def __init__(self, controller, v1_file, v2_file, limit):
         self.path = None
         for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
             _, names, own = line.split(":", 2)
-            v1 = names == "memory"
+            v1 = names == controller
             if not v1 and names:
                 continue
-            for root in ((f"/sys/fs/cgroup/memory{own}", "/sys/fs/cgroup/memory") if v1 else (f"/sys/fs/cgroup{own}", "/sys/fs/cgroup")):
+            for root in ((f"/sys/fs/cgroup/{controller}{own}", f"/sys/fs/cgroup/{controller}") if v1 else (f"/sys/fs/cgroup{own}", "/sys/fs/cgroup")):
                 path = pathlib.Path(root) / f"glint-limits-{os.getpid()}"
                 try:
                     path.mkdir()
                 except OSError:
                     continue
                 try:
-                    (path / ("memory.limit_in_bytes" if v1 else "memory.max")).write_text(str(limit))
+                    (path / (v1_file if v1 else v2_file)).write_text(str(limit))
                     self.path = path
                     return
                 except OSError:
                     path.rmdir()
+
+    def inside(self):
+        """Before a command: what runs it in the group."""
+        return ["sh", "-c", f'echo $$ > {self.path}/cgroup.procs; exec "$@"', "sh"]
 
     def __enter__(self):
         return self
@@ -230,8 +236,14 @@ class ControlGroup:
 
 
 holds("ulimit -v 1.5 GB", ["sh", "-c", f'ulimit -v {3 * GIB // 2 // 1024}; exec "$@"', "sh"])
-with ControlGroup(GIB) as group:
+with ControlGroup("memory", "memory.limit_in_bytes", "memory.max", GIB) as group:
     if group.path:
-        holds("a control group of 1 GB", ["sh", "-c", f'echo $$ > {group.path}/cgroup.procs; exec "$@"', "sh"])
+        holds("a control group of 1 GB", group.inside())
     else:
         print("no control group can be made here: that part was left out")
+for threads in range(2, 10):  # the server has more: each time another one cannot begin
+    with ControlGroup("pids", "pids.max", "pids.max", threads) as group:
+        if group.path:
+            done = subprocess.run([*group.inside(), *map(str, SERVE), "--port", "0"], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 2 and "glint: cannot start a thread; give" in done.stderr, (threads, done)
+
