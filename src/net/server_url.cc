@@ -44,11 +44,14 @@ Result<ServerUrl> parse_server_url(std::string_view text) {
   const std::string port = part(url.get(), CURLUPART_PORT);
   if (code == CURLUE_BAD_PORT_NUMBER || port == "0")
     return invalid(str("the URL ", shown, " has no valid port; ports are 1 to 65535"));
+  const std::string host = part(url.get(), CURLUPART_HOST);
+  // Escapes are read; what still looks like one would be another host when it is read again.
+  if (host.find('%') != host.npos) code = CURLUE_BAD_HOSTNAME;
   if (code != CURLUE_OK) return invalid(str("the URL ", shown, " has no valid host and port"));
   if (!part(url.get(), CURLUPART_USER).empty() || !part(url.get(), CURLUPART_PASSWORD).empty())
     return invalid(str("the URL ", shown, " holds a user name; send keys in a header instead"));
   ServerUrl out;
-  out.origin = (tls ? "https://" : "http://") + part(url.get(), CURLUPART_HOST);
+  out.origin = (tls ? "https://" : "http://") + host;
   if (!port.empty() && port != (tls ? "443" : "80")) out.origin += ":" + port;
   out.path = part(url.get(), CURLUPART_PATH);
   if (const std::string query = part(url.get(), CURLUPART_QUERY); !query.empty())

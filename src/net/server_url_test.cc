@@ -32,7 +32,7 @@ TEST(ServerUrl, what_is_none_is_refused_with_a_reason) {
     EXPECT_NE(error(text).find("has no valid port; ports are 1 to 65535"), std::string::npos)
         << text;
   EXPECT_EQ(error("http://a/b c"), "the URL \"http://a/b c\" has blanks or control characters");
-  for (const char* text : {"http://", "http:///x", "http://[::1"})
+  for (const char* text : {"http://", "http:///x", "http://[::1", "http://a%2533b/"})
     EXPECT_NE(error(text).find("has no valid host and port"), std::string::npos) << text;
   EXPECT_NE(error(std::string_view("http://a/\0", 10)), "");
   EXPECT_NE(error("http://a b/"), "");
