@@ -24,9 +24,9 @@ class Sequences {
   // Fails if memory does not hold what `count` sequences of `length` tokens fill.
   static Result<Sequences> make(LoadedModel& model, int count, int length) {
     const std::int64_t pages = std::int64_t{pages_for(length, 0)} * count;
-    const StepLimits limits = {
-        .max_step_tokens = std::max(kChunk, count), .max_running = count, .max_seq_len = length};
-    GLINT_TRY(const MemoryPlan plan, plan_memory(model, limits));
+    GLINT_TRY(const MemoryPlan plan, plan_memory(model, {.max_step_tokens = std::max(kChunk, count),
+                                                         .max_running = count,
+                                                         .max_seq_len = length}));
     const std::int64_t bytes = pages * plan.page + plan.working_bytes();
     Device& device = model.ops().device();
     if (const std::int64_t free = device.is_host() ? available_memory() : device.memory().available;
@@ -35,7 +35,8 @@ class Sequences {
                            human_bytes(bytes), ", and ", human_bytes(free),
                            " are free; measure fewer or shorter ones"));
     }
-    GLINT_TRY_STATUS(reserve(model, static_cast<int>(pages), limits));
+    GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages)));
+    GLINT_TRY_STATUS(model.reserve_steps(plan.step));
     return Sequences(model, count, length);
   }
 
