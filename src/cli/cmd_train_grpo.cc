@@ -34,7 +34,7 @@ std::string hash_of(const std::vector<TrainPrompt>& prompts) {
 class Run {
  public:
   Run(const GrpoCommandOptions& options, const TrainPeers& peers, Cli& cli)
-      : options_(options), peers_(peers), cli_(cli), models_(options, peers, cli) {}
+      : options_(options), peers_(peers), cli_(cli), models_(options_, peers, cli) {}
 
   Status run() {
     GLINT_TRY_STATUS(open());
@@ -84,6 +84,7 @@ class Run {
     GLINT_TRY(tokenizer_, Tokenizer::open(from));
     GLINT_TRY(OpenedModel opened, open_model(from, ModelFiles::kAll));
     GLINT_TRY_STATUS(read_prompts(from, opened.config));
+    GLINT_TRY_STATUS(options_.settle(static_cast<std::int64_t>(prompts_.size())));
     GLINT_TRY(const Json state, models_.open(from, std::move(opened), latest.has_value()));
     if (latest) {
       GLINT_TRY_STATUS(take_up(state));
@@ -392,7 +393,7 @@ class Run {
     return Ok{};
   }
 
-  const GrpoCommandOptions& options_;
+  GrpoCommandOptions options_;
   const TrainPeers& peers_;
   Cli& cli_;
   DirectoryLock lock_;  // of --save

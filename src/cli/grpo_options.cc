@@ -12,6 +12,8 @@
 namespace glint {
 namespace {
 
+constexpr std::int64_t kMostRounds = 10'000'000;
+
 Status check_number(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return Ok{};
   return invalid(str("--", name, " is ", format_double(value), "; it must be from ",
@@ -19,7 +21,12 @@ Status check_number(const char* name, double value, double least, double most) {
 }
 
 Status check_rollouts(const GrpoCommandOptions& o) {
-  GLINT_TRY_STATUS(check_range<std::int64_t>("num-rollout", o.num_rollout, 1, 10'000'000));
+  if (o.num_epoch != 0 && o.num_rollout != 0) {
+    return invalid("give --num-rollout or --num-epoch, not both");
+  }
+  GLINT_TRY_STATUS(check_range<std::int64_t>(o.num_epoch != 0 ? "num-epoch" : "num-rollout",
+                                             o.num_epoch != 0 ? o.num_epoch : o.num_rollout, 1,
+                                             kMostRounds));
   GLINT_TRY_STATUS(check_range<std::int64_t>("rollout-batch-size", o.rollout_batch_size, 1, 65536));
   GLINT_TRY_STATUS(
       check_range<std::int64_t>("n-samples-per-prompt", o.n_samples_per_prompt, 2, 1024));
@@ -38,6 +45,16 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   if (o.global_batch_size < 0 || (o.global_batch_size > 0 && answers % o.global_batch_size != 0)) {
     return invalid(str("--global-batch-size is ", o.global_batch_size, "; it must divide the ",
                        answers, " answers of a round"));
+  }
+  const int steps = o.num_steps_per_rollout;
+  if (steps < 0 || (steps > 0 && answers % steps != 0)) {
+    return invalid(str("--num-steps-per-rollout is ", steps, "; it must divide the ", answers,
+                       " answers of a round"));
+  }
+  if (steps > 0 && o.global_batch_size > 0 && steps * o.global_batch_size != answers) {
+    return invalid(str("--num-steps-per-rollout ", steps, " of the ", answers,
+                       " answers of a round is --global-batch-size ", answers / steps, ", not ",
+                       o.global_batch_size, "; leave one of them out"));
   }
   GLINT_TRY_STATUS(check_range<std::int64_t>("parity-samples", o.parity_samples, 1, 1 << 26));
   GLINT_TRY_STATUS(check_range<std::int64_t>("eval-interval", o.eval_interval, 0, 1 << 30));
@@ -266,6 +283,20 @@ GrpoOptions GrpoCommandOptions::grpo() const {
           .batch_tokens = batch_tokens,
           .parity_samples = parity_samples,
           .parity_gate = parity_gate};
+}
+
+Status GrpoCommandOptions::settle(std::int64_t rows) {
+  if (num_steps_per_rollout > 0) {
+    global_batch_size = rollout_batch_size * n_samples_per_prompt / num_steps_per_rollout;
+  }
+  if (num_epoch == 0) return Ok{};
+  const std::int64_t rounds = rows / rollout_batch_size * num_epoch;
+  if (rounds > 0 && rounds <= kMostRounds) {
+    num_rollout = static_cast<int>(rounds);
+    return Ok{};
+  }
+  return invalid(str("--num-epoch ", num_epoch, " of ", rows, " rows with --rollout-batch-size ",
+                     rollout_batch_size, " are ", rounds, " rounds; give --num-rollout"));
 }
 
 int GrpoCommandOptions::steps_of_round() const {

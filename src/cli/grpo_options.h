@@ -101,7 +101,7 @@ struct GrpoLossOptions {
 
 // Steps of the optimiser, and what is verified before them.
 struct GrpoStepOptions {
-  int global_batch_size = 0;
+  int global_batch_size = 0, num_steps_per_rollout = 0;
   double lr = 1e-6, min_lr = 0;
   int lr_warmup_iters = 0;
   std::string lr_decay_style = "constant";
@@ -114,6 +114,8 @@ struct GrpoStepOptions {
     v.section("Optimiser");
     v("global-batch-size=N", global_batch_size,
       "answers of a step; divides those of a round (default: all of them, one step a round)");
+    v("num-steps-per-rollout=N", num_steps_per_rollout,
+      "instead: steps of a round, of equally many answers (slime's meaning)");
     v("lr=R", lr, "learning rate of AdamW (Megatron's meaning)");
     v("lr-warmup-iters=N", lr_warmup_iters, "steps until it is reached (Megatron's meaning)");
     v("lr-decay-style", lr_decay_style, "how it falls until the last round",
@@ -202,6 +204,8 @@ struct GrpoCommandOptions : GrpoDataOptions,
     how.visit(v);
   }
 
+  // Rounds and answers of a step, where others say them, for so many rows. After check().
+  Status settle(std::int64_t rows);
   // Without what the model says: its stop tokens and vocabulary. `tell` gets lines while it runs.
   GroupOptions groups(std::function<void(const std::string&)> tell) const;
   GrpoEvalOptions eval() const;

@@ -11,7 +11,7 @@ namespace glint {
 
 // Answers of a round.
 struct GrpoRolloutOptions {
-  int num_rollout = 0, rollout_batch_size = 32, n_samples_per_prompt = 8;
+  int num_rollout = 0, num_epoch = 0, rollout_batch_size = 32, n_samples_per_prompt = 8;
   int rollout_max_response_len = 1024;
   double rollout_temperature = 1, rollout_top_p = 1;
   int rollout_top_k = 0, dynamic_sampling_rounds = 0, over_sampling_batch_size = 0;
@@ -22,6 +22,8 @@ struct GrpoRolloutOptions {
   void visit(Visitor&& v) {
     v.section("Rollouts");
     v("num-rollout=N", num_rollout, "rounds in all");
+    v("num-epoch=N", num_epoch,
+      "instead: N times as many as the rows have batches, rounded down (slime's meaning)");
     v("rollout-batch-size=N", rollout_batch_size, "prompts of a round");
     v("n-samples-per-prompt=N", n_samples_per_prompt, "answers to each: a group");
     v("rollout-max-response-len=N", rollout_max_response_len, "tokens of an answer at most");

@@ -19,9 +19,9 @@ constexpr std::string_view kFromConfig = "config.json says it";
 constexpr TrainFlag kFlags[] = {
     {"hf-checkpoint", Takes::kValue, Does::kPlan},
     {"load", Takes::kValue, Does::kPlan},
-    {"save prompt-data input-key label-key rm-type num-rollout rollout-batch-size "
+    {"save prompt-data input-key label-key rm-type num-rollout num-epoch rollout-batch-size "
      "n-samples-per-prompt rollout-max-response-len rollout-temperature rollout-top-p "
-     "rollout-top-k global-batch-size advantage-estimator eps-clip eps-clip-high eps-clip-c "
+     "rollout-top-k global-batch-size num-steps-per-rollout advantage-estimator eps-clip eps-clip-high eps-clip-c "
      "entropy-coef lr min-lr lr-warmup-iters lr-decay-style adam-beta1 adam-beta2 adam-eps "
      "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
      "eval-temperature eval-top-p eval-top-k eval-max-response-len seed tensorboard-dir "
@@ -267,6 +267,11 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
     if (!same_value(coef->second, "0")) {
       out.meaningless["there is no KL without --use-kl-loss"] += " --kl-loss-coef " + coef->second;
     }
+  }
+  const auto epochs = out.values.find("num-epoch");
+  if (epochs != out.values.end() && out.values.contains("num-rollout")) {
+    std::erase(out.options, "--num-epoch=" + epochs->second);
+    out.meaningless["--num-rollout is given"] += " --num-epoch " + epochs->second;
   }
   return out;
 }

@@ -63,6 +63,15 @@ TEST(TrainFlags, AKlCountsOnlyWhereItIsUsed) {
   EXPECT_TRUE(translate("--kl-loss-coef 0.00").value().meaningless.empty());
 }
 
+TEST(TrainFlags, EpochsCountOnlyWithoutRounds) {
+  const auto out = translate("--num-epoch 2 --num-steps-per-rollout 4").value();
+  EXPECT_EQ(out.options,
+            (std::vector<std::string>{"--num-epoch=2", "--num-steps-per-rollout=4"}));
+  const auto both = translate("--num-epoch 2 --num-rollout 3").value();
+  EXPECT_EQ(both.options, (std::vector<std::string>{"--num-rollout=3"}));
+  EXPECT_EQ(both.meaningless.at("--num-rollout is given"), " --num-epoch 2");
+}
+
 TEST(TrainFlags, EvaluationsHaveSamplingOfTheirOwn) {
   const auto out = translate(
                        "--eval-top-p 0.7 --eval-max-response-len 9 --eval-min-new-tokens 2"

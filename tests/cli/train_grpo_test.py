@@ -157,15 +157,16 @@ def every_loss_runs(tmp):
     data = tmp / "data.jsonl"
     data.write_text('{"prompt": "once upon a time", "label": "x"}\n{"prompt": "a fox and a hen", "label": 3}\n')
     for number, args in enumerate((("--advantage-estimator", "gspo", "--global-batch-size", 4),
-                                   ("--advantage-estimator", "cispo", "--global-batch-size", 2, "--rollout-temperature", 0.8, "--rollout-top-k", -1),
+                                   ("--advantage-estimator", "cispo", "--num-steps-per-rollout", 4, "--rollout-temperature", 0.8, "--rollout-top-k", -1),
                                    ("--disable-grpo-std-normalization", "--calculate-per-token-loss", "--eps-clip-c", 3, "--entropy-coef", 0.01,
                                     "--overlong-buffer-len", 8, "--dynamic-sampling-rounds", 20, "--rollout-shuffle"))):
         out = tmp / f"out-{number}"
-        output(*train(data, out, "--num-rollout", 2, "--lr", 1e-4, *SMALL, *args, rm_type="deterministic_random"))
+        output(*train(data, out, "--num-epoch", 2, "--lr", 1e-4, *SMALL, *args, rm_type="deterministic_random"))
         lines = rounds(out)[0]
         check(len(lines) == 2 and all(0 <= line["rollout/raw_reward"] <= 1 for line in lines), "rounds", lines)
         check(any(line["train/answers"] > 0 and line["train/grad_norm"] > 0 for line in lines), "something is learned", lines)
         steps = lines[1]["step"]
+        check(steps == (4, 8, 2)[number], "steps of two rounds", lines)
         check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(TINY) / "model.safetensors").read_bytes(), "it moves")
     output(*train(data, tmp / "still", "--num-rollout", 1, *SMALL, rm_type="math"))
     check("train/entropy" not in rounds(tmp / "still")[0][0], "no token ran: its entropy is unknown", rounds(tmp / "still"))
@@ -487,6 +488,10 @@ def wrong_input_is_refused(tmp):
     refused(*train(f"{data}@[3:]", save, "--num-rollout", 1), words=["holds no prompt (1 rows)"])
     refuse("--n-samples-per-prompt", 1, words=["--n-samples-per-prompt is 1"])
     refuse("--global-batch-size", 7, words=["must divide the 256 answers"])
+    refuse("--num-steps-per-rollout", 3, words=["--num-steps-per-rollout is 3", "256 answers"])
+    refuse("--num-steps-per-rollout", 4, "--global-batch-size", 128, words=["--global-batch-size 64, not 128"])
+    refuse("--num-epoch", 1, words=["not both"])
+    refused(*train(data, save, "--num-epoch", 2), words=["--num-epoch 2 of 1 rows", "0 rounds", "--num-rollout"])
     refuse("--rollout-max-response-len", 5000, words=["4096 positions"])
     refuse("--eval-prompt-data", data, "--eval-max-response-len", 5000, words=["--eval-max-response-len is 5000", "4096 positions"])
     refuse("--eval-top-p", 2, words=["--eval-top-p is 2"])
