@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "base/str.h"
 
@@ -37,6 +39,16 @@ TEST_F(RoundLogTest, ALineThatWasCutShortIsDropped) {
   ASSERT_TRUE(write_file_atomic(path_, contents() + "{\"round\":1,\"x").ok());
   EXPECT_EQ(open(5).lines().size(), 1u);
   EXPECT_EQ(contents(), "{\"round\":0}\n");
+}
+
+TEST_F(RoundLogTest, OfALargeLogTheNewestIsRead) {
+  RoundLog log = open(0);
+  std::filesystem::resize_file(path_, (std::uintmax_t{1} << 30) + 1);  // a hole, on no disk
+  ASSERT_TRUE(log.add(1).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(log.add(Json::Object{{"round", i}}).ok());
+  const std::uintmax_t size = std::filesystem::file_size(path_);
+  EXPECT_EQ(open(2).lines().size(), 2u);
+  EXPECT_EQ(std::filesystem::file_size(path_), size - std::string("{\"round\":2}\n").size());
 }
 
 TEST(RoundLog, AFileThatCannotBeWrittenIsNamed) {
