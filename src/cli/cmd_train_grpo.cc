@@ -14,6 +14,7 @@
 #include "cli/grpo_rules.h"
 #include "cli/interrupt.h"
 #include "rl/rollout_state.h"
+#include "cli/train_base.h"
 
 namespace glint {
 namespace {
@@ -91,7 +92,8 @@ class Run {
     }
     GLINT_TRY_STATUS(peers_.on_first([&]() -> Status {
       GLINT_TRY(at_.reference, models_.open_reference(base));
-      GLINT_TRY_STATUS(latest ? check_reference(state) : Ok{});
+      GLINT_TRY(at_.base, base_of_run(base));
+      GLINT_TRY_STATUS(latest ? check_models(state) : Ok{});
       return open_rollouts(from);
     }));
     models_.open_scores();
@@ -178,7 +180,11 @@ class Run {
     return Ok{};
   }
 
-  Status check_reference(const Json& state) const {
+  Status check_models(const Json& state) const {
+    if (const Json* const base = state.find("base"); base && *base != Json(at_.base)) {
+      return invalid(str("the run in ", options_.save, " began with another model than ",
+                         options_.model, "; give that, or another --save"));
+    }
     const Json* const theirs = state.find("reference");
     if (at_.reference.empty() || (theirs && *theirs == Json(at_.reference))) return Ok{};
     return invalid(str(
@@ -191,7 +197,8 @@ class Run {
     Json all = Json::Object{{"round", at_.round},
                             {"prompts_used", static_cast<std::int64_t>(at_.prompts_used)},
                             {"prompts_fnv1a", hash_of(prompts_)},
-                            {"options", options_.fingerprint()}};
+                            {"options", options_.fingerprint()},
+                            {"base", at_.base}};
     if (!at_.reference.empty()) all.set("reference", at_.reference);
     if (!at_.begun.empty()) all.set("begun", to_json(at_.begun));
     if (at_.ahead) all.set("ahead", to_json(*at_.ahead));
@@ -425,6 +432,7 @@ Status run(const GrpoCommandOptions& options, Cli& cli) {
   return run_train_ranks(
       options.processes, options.layout.shape(), cli,
       [&](const TrainPeers& peers, Cli& own) { return Run(options, peers, own).run(); });
+    std::string base = {};                // the model that it began with
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/conversation.h"
+#include "cli/hub_model.h"
 #include "cli/interrupt.h"
+#include "cli/train_base.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"
 #include "cli/train_processes.h"
@@ -158,7 +160,9 @@ class Run {
       return invalid(str(options_.out, " holds a run already (", *latest,
                          "); --resume goes on with it, or choose another --out"));
     }
-    const RunOptions how = options_.how.of_model(latest.value_or(options_.model));
+    GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
+    GLINT_TRY(base_, base_of_run(base));
+    const RunOptions how = options_.how.of_model(latest.value_or(base));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
     const Method& m = options_.method;
     GLINT_TRY(OpenedModel opened, open_model(resolved));
@@ -214,9 +218,10 @@ class Run {
     return Ok{};
   }
 
-  // Things that decide which examples a step sees.
+  // Things that decide what a step does.
   Json state() const {
     return Json::Object{{"command", "sft"},
+                        {"model", base_},
                         {"data_fnv1a", str(data_.hash)},
                         {"seed", options_.plan.seed},
                         {"global_batch_size", options_.plan.global_batch},
@@ -305,6 +310,7 @@ class Run {
   const TrainPeers& peers_;
   Cli& cli_;
   DirectoryLock lock_;  // of --out
+  std::string base_;    // the model that the run began with
   std::unique_ptr<Trainer> trainer_;
   SftData data_;
   std::int64_t total_ = 0, steps_here_ = 0;

@@ -33,8 +33,8 @@ def sums(tmp, name):
     return path
 
 
-def train(data, save, *args, rm_type="deepscaler"):
-    return ("train", "grpo", TINY, "--prompt-data", data, "--rm-type", rm_type, "--save", save, *args)
+def train(data, save, *args, rm_type="deepscaler", model=TINY):
+    return ("train", "grpo", model, "--prompt-data", data, "--rm-type", rm_type, "--save", save, *args)
 
 
 def rounds(out):
@@ -376,6 +376,9 @@ def a_reference_model_holds_back(tmp):
     check(other[0]["train/kl_loss"] != 0, "another reference", other)
     goes_on = train(tmp / "train.jsonl", tmp / "other", "--num-rollout", 3, "--lr", 1e-3, *SMALL, "--kl-loss-coef", 1, "--resume", rm_type="deterministic_random")
     refused(*goes_on, words=[f"the reference model is {TINY}", "other weights"])
+    learned = tmp / "freek3/step-3"
+    refused(*train(tmp / "train.jsonl", tmp / "freek2", "--num-rollout", 3, *SMALL, "--resume", model=learned, rm_type="deterministic_random"),
+            words=["freek2 began with another model than", str(learned), "another --save"])
     shutil.copytree(tmp / "freek2/step-3", tmp / "copied")
     check("3 rounds already" in output(*goes_on, "--ref-load", tmp / "copied"), "the same weights elsewhere")
 

@@ -59,6 +59,7 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     check(output("generate", whole / "step-6", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
     refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
     refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another seed"])
+    refused("train", "sft", whole / "step-6", *train(tmp, "whole", "--resume")[3:], words=["another model"])
     folder = os.open(whole, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     refused(*train(tmp, "whole", "--steps", 7, "--resume"), words=["is being written by another process"])
