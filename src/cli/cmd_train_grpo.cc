@@ -1,4 +1,5 @@
 // glint train grpo: a model learns from rewards of its own answers.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -13,8 +14,8 @@
 #include "cli/grpo_record.h"
 #include "cli/grpo_rules.h"
 #include "cli/interrupt.h"
-#include "rl/rollout_state.h"
 #include "cli/train_base.h"
+#include "rl/rollout_state.h"
 
 namespace glint {
 namespace {
@@ -71,7 +72,7 @@ class Run {
 
  private:
   Status open() {
-    if (options_.rm_type != "remote_rm") {
+    if (options_.rm_type != kRemoteRule) {
       GLINT_TRY(rule_, Reward::named(options_.rm_type));
     }
     GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
@@ -91,8 +92,8 @@ class Run {
       GLINT_TRY_STATUS(take_up(state));
     }
     GLINT_TRY_STATUS(peers_.on_first([&]() -> Status {
-      GLINT_TRY(at_.reference, models_.open_reference(base));
       GLINT_TRY(at_.base, base_of_run(base));
+      GLINT_TRY(at_.reference, models_.open_reference(base));
       GLINT_TRY_STATUS(latest ? check_models(state) : Ok{});
       return open_rollouts(from);
     }));
@@ -132,6 +133,7 @@ class Run {
                               .input_key = options_.input_key,
                               .label_key = options_.label_key,
                               .apply_chat_template = options_.apply_chat_template,
+                              .has_remote = options_.has_remote(),
                               .prepare = [&](const Json& messages, const Json& tools) {
                                 return read_chat_messages(messages, tools, config.vocab_size);
                               }};
@@ -145,9 +147,17 @@ class Run {
                          " positions for prompt and answer"));
     };
     GLINT_TRY(prompts_, read(options_.prompt_data, "rollout", options_.rollout_max_response_len));
-    if (options_.eval_prompt_data.empty()) return Ok{};
-    GLINT_TRY(eval_prompts_, read(options_.eval_prompt_data, "eval", options_.eval().max_tokens));
-    return Ok{};
+    if (!options_.eval_prompt_data.empty()) {
+      GLINT_TRY(eval_prompts_, read(options_.eval_prompt_data, "eval", options_.eval().max_tokens));
+    }
+    const auto is_remote = [](const TrainPrompt& row) { return row.rm_type == kRemoteRule; };
+    if (!rule_ || !options_.has_remote() || std::ranges::any_of(prompts_, is_remote) ||
+        std::ranges::any_of(eval_prompts_, is_remote)) {
+      return Ok{};
+    }
+    return invalid(str(options_.rm_url.empty() ? "--rm-command" : "--rm-url",
+                       " grades nothing: --rm-type is ", options_.rm_type,
+                       ", and no row's metadata has {\"rm_type\": \"remote_rm\"}"));
   }
 
   // Goes on where a checkpoint was written.
@@ -422,6 +432,7 @@ class Run {
     std::uint64_t prompts_used = 0;
     std::vector<AnswerGroup> begun = {};  // answers that the next rollouts go on with
     std::optional<GrpoBatch> ahead = {};  // answers of the round that comes, where they are made so
+    std::string base = {};                // the model that it began with
     std::string reference = {};           // the checksum of its model, if there is one
   } at_;
   std::string line_;
@@ -432,7 +443,6 @@ Status run(const GrpoCommandOptions& options, Cli& cli) {
   return run_train_ranks(
       options.processes, options.layout.shape(), cli,
       [&](const TrainPeers& peers, Cli& own) { return Run(options, peers, own).run(); });
-    std::string base = {};                // the model that it began with
 }
 
 }  // namespace

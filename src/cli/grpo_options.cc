@@ -166,7 +166,7 @@ Status check_corrections(const GrpoCommandOptions& o) {
 
 Status check_reward_key(const GrpoCommandOptions& o, const char* name, const std::string& key) {
   const bool is_dapo = o.rm_type == "dapo" || o.rm_type == "boxed_dapo";
-  if (key.empty() || o.rm_type == "remote_rm" || (is_dapo && key == "score")) return Ok{};
+  if (key.empty() || o.has_remote() || (is_dapo && key == "score")) return Ok{};
   return invalid(
       str("--", name, " is ", quoted(key), "; ",
           is_dapo ? "of dapo it is score" : o.rm_type + " gives a number: leave it out"));
@@ -205,8 +205,8 @@ Status check(const GrpoCommandOptions& o) {
   if (!o.rm_url.empty() && !o.rm_command.empty()) {
     return invalid("give --rm-url or --rm-command, not both");
   }
-  if ((o.rm_type == "remote_rm") == (o.rm_url.empty() && o.rm_command.empty())) {
-    return invalid("--rm-type remote_rm and --rm-url URL, or --rm-command CMD, go together");
+  if (o.rm_type == kRemoteRule && !o.has_remote()) {
+    return invalid("--rm-type remote_rm needs --rm-url URL, or --rm-command CMD");
   }
   if (!o.rm_url.empty()) {
     GLINT_TRY_STATUS(parse_server_url(o.rm_url).in("--rm-url"));

@@ -25,6 +25,8 @@ struct GrpoDataOptions {
   int overlong_buffer_len = 0;
   double overlong_penalty_factor = 1;
 
+  bool has_remote() const { return !rm_url.empty() || !rm_command.empty(); }
+
   template <class Visitor>
   void visit(Visitor&& v) {
     v.section("Data");

@@ -21,7 +21,8 @@ constexpr TrainFlag kFlags[] = {
     {"load", Takes::kValue, Does::kPlan},
     {"save prompt-data input-key label-key rm-type num-rollout num-epoch rollout-batch-size "
      "n-samples-per-prompt rollout-max-response-len rollout-temperature rollout-top-p "
-     "rollout-top-k global-batch-size num-steps-per-rollout advantage-estimator eps-clip eps-clip-high eps-clip-c "
+     "rollout-top-k global-batch-size num-steps-per-rollout advantage-estimator eps-clip "
+     "eps-clip-high eps-clip-c "
      "entropy-coef lr min-lr lr-warmup-iters lr-decay-style adam-beta1 adam-beta2 adam-eps "
      "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
      "eval-temperature eval-top-p eval-top-k eval-max-response-len seed tensorboard-dir "

@@ -65,8 +65,7 @@ TEST(TrainFlags, AKlCountsOnlyWhereItIsUsed) {
 
 TEST(TrainFlags, EpochsCountOnlyWithoutRounds) {
   const auto out = translate("--num-epoch 2 --num-steps-per-rollout 4").value();
-  EXPECT_EQ(out.options,
-            (std::vector<std::string>{"--num-epoch=2", "--num-steps-per-rollout=4"}));
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--num-epoch=2", "--num-steps-per-rollout=4"}));
   const auto both = translate("--num-epoch 2 --num-rollout 3").value();
   EXPECT_EQ(both.options, (std::vector<std::string>{"--num-rollout=3"}));
   EXPECT_EQ(both.meaningless.at("--num-rollout is given"), " --num-epoch 2");

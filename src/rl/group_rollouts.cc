@@ -74,7 +74,7 @@ Result<std::vector<double>> GroupRollouts::grade(const Rows& rows,
   for (std::size_t i = 0; i < rollouts.size(); ++i) {
     const TrainPrompt& row = *rows[i];
     const std::string text = text_of(*rollouts[i]);
-    if (row.rm_type.empty() && options_.remote) {
+    if (row.rm_type == kRemoteRule || (row.rm_type.empty() && !reward_)) {
       elsewhere.push_back({tokenizer_.decode(row.ids), text, row.label});
       places.push_back(i);
     } else if (row.rm_type.empty()) {

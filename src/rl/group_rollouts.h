@@ -54,7 +54,7 @@ struct GroupOptions {
   int overlong_margin = 0;
   double overlong_penalty = 1;
   std::uint64_t seed = 42;
-  RemoteGrader remote = {};  // grades rows that name no rule, in place of the rule
+  RemoteGrader remote = {};  // grades rows of remote_rm, and where there is no rule all others
   std::string reward_key = {}, eval_reward_key = {};  // its key, and that of evaluations
 };
 

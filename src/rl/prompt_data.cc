@@ -74,7 +74,11 @@ class RowReader {
         return invalid(str("metadata.rm_type is ", type->kind(), "; expected a text"));
       }
       out.rm_type = type->as_string();
-      GLINT_TRY_STATUS(Reward::named(out.rm_type));
+      if (out.rm_type != kRemoteRule) {
+        GLINT_TRY_STATUS(Reward::named(out.rm_type));
+      } else if (!options_.has_remote) {
+        return invalid("metadata.rm_type is remote_rm; give --rm-url URL or --rm-command CMD");
+      }
     }
     return out;
   }

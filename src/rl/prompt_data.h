@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -12,6 +13,9 @@
 #include "text/answer/delta_parser.h"
 
 namespace glint {
+
+// The `rm_type` of rows that another program grades.
+inline constexpr std::string_view kRemoteRule = "remote_rm";
 
 struct TrainPrompt {
   std::vector<TokenId> ids = {};
@@ -30,6 +34,7 @@ struct PromptDataOptions {
   // tokens as such. Lists of messages always go through the template.
   bool apply_chat_template = false;
   int max_prompt_tokens = 0;  // longer prompts are refused
+  bool has_remote = false;    // another program grades rows of remote_rm
   // Makes messages with `tools` (null: none) ready for the template; empty: they are.
   std::function<Result<Json>(const Json& messages, const Json& tools)> prepare = {};
 };

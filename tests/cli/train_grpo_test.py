@@ -424,6 +424,12 @@ def another_program_grades(tmp):
               "one group is asked about, the other has a rule", Grader.asked)
         mean = sum(len(one["response"]) % 7 / 4 for one in Grader.asked) / 8
         check(abs(rounds(tmp / "out")[0][0]["rollout/raw_reward"] - mean) < 1e-9, "rewards", mean)
+        # A row may ask for it where all others have a rule.
+        Grader.asked.clear()
+        rows = tmp / "rows.jsonl"
+        rows.write_text('{"prompt": "a fox", "label": "7"}\n{"prompt": "a hen", "label": "y", "metadata": {"rm_type": "remote_rm"}}\n')
+        output(*train(rows, tmp / "rows", *SMALL, *args[args.index("--rm-url"):], "--num-rollout", 1, rm_type="math"))
+        check(len(Grader.asked) == 4 and all(one["label"] == "y" for one in Grader.asked), "one row", Grader.asked)
         # An object has the reward, and another for evaluations.
         Grader.form = '{"score": %s, "acc": 0.5}'
         refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers", "--reward-key"], on_stdout=True)
@@ -479,6 +485,7 @@ def wrong_input_is_refused(tmp):
     refuse_row('{"prompt": [{"role": "bot", "content": "a"}], "label": "1"}', "bot")
     refuse_row('{"prompt": "a", "label": "1", "tools": [{}]}', "tool 1 is no function")
     refuse_row('{"prompt": "a", "label": "1", "metadata": {"rm_type": "deepscale"}}', "deepscale", "math, dapo")
+    refuse_row('{"prompt": "a", "label": "1", "metadata": {"rm_type": "remote_rm"}}', "remote_rm", "--rm-url")
     refuse_row(json.dumps({"prompt": "a fox " * 3000, "label": "1"}), "tokens")
     data.write_text(good)
 
@@ -516,12 +523,13 @@ def wrong_input_is_refused(tmp):
     refuse("--generate-tool-command", "cat", "--rollout-regex", "a", words=["--generate-tool-command", "give one"])
     refuse("--generate-tool-command", "cat", "--over-sampling-batch-size", 40, words=["exclude each other"])
     refuse("--generate-tool-command", "cat", "--generate-max-turns", 0, words=["--generate-max-turns is 0"])
-    refuse("--rm-command", "cat", words=["remote_rm", "go together"])
+    refuse("--rm-command", "cat", words=["--rm-command grades nothing", "deepscaler"])
     refuse("--use-tis", words=["--use-tis", "all its weights would be 1"])
     refuse("--use-tis", "--use-icepop", words=["not both"])
     refuse("--use-icepop", "--parity-gate", 1, "--rollout-temperature", 0.5, words=["--rollout-temperature 1"])
     refuse("--ref-load", tmp, words=["--kl-loss-coef is 0"])
-    refuse("--rm-url", "http://127.0.0.1:1", words=["remote_rm", "go together"])
+    refuse("--rm-url", "http://127.0.0.1:1", words=["--rm-url grades nothing", "remote_rm"])
+    refused(*train(data, save, "--num-rollout", 1, rm_type="remote_rm"), words=["remote_rm needs --rm-url"])
     refuse("--reward-key", "score", words=['--reward-key is "score"', "deepscaler gives a number"])
     refused(*train(data, save, "--num-rollout", 1, "--eval-reward-key", "acc", rm_type="dapo"), words=['--eval-reward-key is "acc"', "of dapo it is score"])
     check(not save.exists(), "a refused run leaves nothing")
