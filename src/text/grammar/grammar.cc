@@ -283,9 +283,8 @@ Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices
 Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
   GLINT_TRY_STATUS(check_expression_size(expression));
   xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(expression);
-  // The automaton is for ASCII: of other characters it sees the bytes.
-  const auto is_printable = [](char c) { return c >= 0x20 && c <= 0x7e; };
-  if (!std::all_of(expression.begin(), expression.end(), is_printable)) return checked;
+  const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); };
+  if (std::any_of(expression.begin(), expression.end(), is_control)) return checked;
   std::string literal;
   append_json_string(literal, whole_text_pattern(expression, ""));
   try {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/str.h"
+#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {
@@ -86,8 +87,14 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
       at_start = true;
       continue;
     }
+    const bool escapes = c == '\\' && i + 1 < pattern.size();
+    if (std::size_t next = i + escapes; static_cast<unsigned char>(pattern[next]) >= 0x80) {
+      out += formatted("\\u{%x}", static_cast<unsigned>(next_code_point(pattern, next)));
+      i = next - 1;
+      continue;
+    }
     out += c;
-    if (c == '\\' && i + 1 < pattern.size()) {
+    if (escapes) {
       out += pattern[++i];
     } else if (in_class) {
       in_class = c != ']';

@@ -12,8 +12,8 @@ namespace glint {
 // characters and classes.
 Status check_expression_size(std::string_view expression);
 
-// A pattern that matches whole texts, for one that is looked for in them; `filler` matches the
-// rest.
+// A pattern in ASCII that matches whole texts, for one (UTF-8) that is looked for in them; `filler`
+// matches the rest.
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");
 
 }  // namespace glint

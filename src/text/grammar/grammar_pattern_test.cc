@@ -22,6 +22,8 @@ TEST(GrammarPattern, patterns_may_match_anywhere) {
   EXPECT_EQ(whole_text_pattern("^[|$^]\\$"), "(?:[|$^]\\$.*)");
   EXPECT_EQ(whole_text_pattern(""), "(?:.*)");
   EXPECT_EQ(whole_text_pattern("a|"), "(?:.*a.*|.*)");
+  EXPECT_EQ(whole_text_pattern("^[\u00e4-\u00fc]+\\\U0001f600$"),
+            "(?:[\\u{e4}-\\u{fc}]+\\u{1f600})");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/contains.h"
 #include "base/str.h"
 #include "text/answer/tool_typing.h"
+#include "text/grammar/grammar_all_of.h"
 #include "text/grammar/grammar_pattern.h"
 
 namespace glint {
@@ -19,6 +20,7 @@ constexpr int kMaxSchemas = 5000;               // in one document
 constexpr std::size_t kMaxBytes = 256 * 1024;   // of the document
 constexpr std::int64_t kMaxRepetitions = 5000;  // of items or properties
 constexpr std::int64_t kMaxMinLength = 256;     // the most that strings can be asked for
+constexpr std::size_t kMaxLists = 2000;         // whose items differ
 
 using Names = std::vector<std::string_view>;
 
@@ -32,7 +34,6 @@ const Names& unsupported() {
                               "contains",
                               "minContains",
                               "maxContains",
-                              "uniqueItems",
                               "dependentSchemas",
                               "$dynamicRef",
                               "dependencies",
@@ -125,9 +126,11 @@ class Preparer {
     if (!seen_.insert(path).second || schema.is_bool()) return Ok{};
     if (!schema.is_object()) return at(path, str("expected a schema, found ", schema.kind()));
     for (const Json::Member& member : schema.as_object()) {
-      const bool harmless = member.first == "uniqueItems" && member.second == Json(false);
-      if (contains(unsupported(), member.first) && !harmless)
+      if (contains(unsupported(), member.first))
         return at(path, str(quoted(member.first), " is not supported"));
+    }
+    if (const Json* unique = schema.find("uniqueItems"); unique && *unique == Json(true)) {
+      GLINT_TRY_STATUS(list_arrangements(schema, path));
     }
     GLINT_TRY_STATUS(check_alone(schema, path));
     GLINT_TRY_STATUS(give_type(schema, path));
@@ -143,6 +146,78 @@ class Preparer {
     }
     find_disjoint(schema, path);
     return prepare_children(schema, path, depth);
+  }
+
+  // Beside "type".
+  static bool restricts(std::string_view keyword) {
+    return contains(unsupported(), keyword) || contains(whole_keywords(), keyword) ||
+           std::ranges::any_of(type_keywords(), [&](const TypeKeywords& one) {
+             return contains(one.names, keyword);
+           });
+  }
+
+  // A list whose items differ has a grammar where these are some values: all lists of them, in
+  // every order.
+  Status list_arrangements(Json& schema, const std::string& path) const {
+    const auto bound = [&](const char* name, std::int64_t otherwise) {
+      const Json* count = schema.find(name);
+      return count && count->is_int() ? count->as_int() : otherwise;
+    };
+    std::string at_items;
+    const Json* items = schema.find("items");
+    const Json::Array values =
+        items && items->is_object() ? values_of(target(*items, at_items)) : Json::Array{};
+    std::int64_t least = bound("minItems", 0), most = bound("maxItems", kNoLimit);
+    if (most <= 1) {
+      schema.set("uniqueItems", false);
+      return Ok{};
+    }
+    const Json* type = schema.find("type");
+    if (values.empty() || schema.find("prefixItems") || (type && *type != Json("array")))
+      return at(path, "\"uniqueItems\" is not supported, unless \"items\" are an \"enum\"");
+    most = std::min(most, std::ssize(values));
+    std::vector<Json::Array> lists = {{}};
+    Json::Array all;
+    for (std::size_t i = 0; i < lists.size() && lists.size() <= kMaxLists; ++i) {
+      const std::int64_t size = std::ssize(lists[i]);
+      if (size >= least) all.push_back(lists[i]);
+      for (const Json& value : values) {
+        if (size == most || contains(lists[i], value)) continue;
+        lists.push_back(lists[i]);
+        lists.back().push_back(value);
+      }
+    }
+    if (lists.size() > kMaxLists)
+      return at(path, str("\"uniqueItems\" is not supported where \"items\" of an \"enum\" make "
+                          "more than ",
+                          kMaxLists, " lists; \"maxItems\" makes them fewer"));
+    if (all.empty()) return at(path, "\"minItems\" are more than \"uniqueItems\" can be");
+    std::erase_if(schema.as_object(), [](const Json::Member& one) {
+      return contains({"type", "items", "minItems", "maxItems", "uniqueItems"}, one.first);
+    });
+    schema.set("enum", std::move(all));
+    return Ok{};
+  }
+
+  // The values that a schema lists, each once; none, if it says anything else.
+  Json::Array values_of(const Json& schema) const {
+    Json::Array values;
+    for (const Json::Member& member : schema.as_object()) {
+      if (member.first != "const" && member.first != "enum" && restricts(member.first)) return {};
+    }
+    const auto add = [&](const Json& value) {
+      const Json* type = schema.find("type");
+      const bool fits = !type || type_fits(*type, Json(Json::Object{{"const", value}}));
+      if (fits && !contains(values, value)) values.push_back(value);
+    };
+    if (const Json* value = schema.find("const")) {
+      add(*value);
+    } else if (const Json* list = schema.find("enum"); list && list->is_array()) {
+      for (const Json& value : list->as_array()) add(value);
+    } else if (schema.find("type") && *schema.find("type") == Json("boolean")) {
+      add(Json(true)), add(Json(false));
+    }
+    return values;
   }
 
   // A schema that is a reference, a list of values or of alternatives is nothing else besides.
@@ -175,8 +250,6 @@ class Preparer {
     if (whole == "const") return Ok{};
     if (!value.is_array() || value.as_array().empty())
       return at(path, str(quoted(whole), " needs a list that is not empty"));
-    if (whole == "allOf" && value.as_array().size() > 1)
-      return at(path, "\"allOf\" of several schemas is not supported");
     return Ok{};
   }
 
@@ -304,16 +377,19 @@ class Preparer {
     }
   }
 
+  // Whether all values of `option` are of `type`, a name or a list of names.
+  bool type_fits(const Json& type, const Json& option) const {
+    const Json only_type(Json::Object{{"type", type}});
+    unsigned allowed = ToolTyping(only_type).types(&only_type);
+    if (allowed & kNumberType) allowed |= kIntegerType;
+    return (ToolTyping(root_).types(&option) & ~allowed) == 0;
+  }
+
   // `type` beside values or alternatives holds for each of them.
   Status check_type_beside(Json& schema, std::string_view whole, const std::string& path) {
     GLINT_TRY_STATUS(check_alternatives(*schema.find(whole), whole, path));
     const Json type = *schema.find("type");
-    const Json only_type(Json::Object{{"type", type}});
-    unsigned allowed = ToolTyping(only_type).types(&only_type);
-    if (allowed & kNumberType) allowed |= kIntegerType;
-    const auto fits = [&](const Json& option) {
-      return (ToolTyping(root_).types(&option) & ~allowed) == 0;
-    };
+    const auto fits = [&](const Json& option) { return type_fits(type, option); };
     if (whole == "const") {
       if (fits(Json(Json::Object{{"const", *schema.find("const")}}))) return Ok{};
       return at(path, "\"const\" is not of the \"type\" beside it");
@@ -536,6 +612,7 @@ const Json* follow_pointer(const Json& root, std::string_view pointer) {
 Status prepare_schema(Json& root, std::string_view pattern_filler) {
   if (dump_json(root).size() > kMaxBytes)
     return invalid(str("it is larger than ", with_commas(kMaxBytes), " bytes"));
+  GLINT_TRY_STATUS(merge_all_of(root, kMaxBytes));
   return Preparer(root, pattern_filler).run();
 }
 

@@ -6,6 +6,8 @@
 //     given holds no others, unless `additionalProperties` says so;
 //   - a schema without a type gets the types that its keywords are about;
 //   - a pattern may match anywhere in a string, so it becomes one that matches all of it;
+//   - the schemas of an "allOf" become one (grammar_all_of.h);
+//   - a list of an "enum" whose items differ is one of all such lists;
 //   - beside a pattern or a limit of length `format` is an annotation, as JSON Schema has it.
 //
 // The grammar then accepts only values that are valid under the schema, but not all of them.

@@ -93,6 +93,53 @@ TEST(GrammarSchema, properties_of_patterns_are_the_only_ones) {
         R"({"type":"object","patternProperties":{"^a":true}})");
 }
 
+TEST(GrammarSchema, schemas_that_all_hold_are_one) {
+  EXPECT_EQ(prepared(R"({"allOf":[{"$ref":"#/x"},{"properties":{"b":{}},"required":["b"]}],)"
+                     R"("x":{"type":"object","title":"A","properties":{"a":{"minimum":1}},)"
+                     R"("required":["a"]}})"),
+            R"({"type":"object","title":"A","properties":{"a":{"minimum":1,"type":"number"},)"
+            R"("b":{}},"required":["a","b"],"x":{"type":"object","title":"A","properties":)"
+            R"({"a":{"minimum":1}},"required":["a"]}})");
+  // Of a property that several describe, all hold; so do keywords beside "allOf".
+  EXPECT_EQ(
+      prepared(R"({"properties":{"a":{"minimum":1}},"allOf":[{"properties":{"a":)"
+               R"({"maximum":2}},"additionalProperties":true}],"unevaluatedProperties":false})"),
+      R"({"properties":{"a":{"minimum":1,"maximum":2,"type":"number"}},)"
+      R"("additionalProperties":true,"unevaluatedProperties":false,"type":"object"})");
+  EXPECT_EQ(prepared(R"({"allOf":[{"pattern":"a"},{"pattern":"b"}]})"),
+            "\"pattern\" in two schemas of \"allOf\" is not supported");
+  EXPECT_EQ(prepared(R"({"items":{"allOf":[{"items":{}},{"prefixItems":[true]}]}})"),
+            "at \"/items\": \"items\" in two schemas of \"allOf\" is not supported");
+  EXPECT_EQ(prepared(R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},)"
+                     R"({"properties":{"b":{}}}]})"),
+            "property \"b\" of one schema of \"allOf\" is not among those of another, which allows "
+            "no others");
+  EXPECT_EQ(prepared(R"({"allOf":[{},{"$ref":"#/x"}]})"),
+            "there is no \"#/x\" in this schema to refer to");
+  EXPECT_EQ(prepared(R"({"allOf":[{},false]})"), "\"allOf\" holds false, which no value fits");
+  EXPECT_EQ(prepared(R"({"allOf":[{},{"$ref":"#"}]})"),
+            "the schemas of \"allOf\" are too large, or refer to themselves");
+}
+
+TEST(GrammarSchema, lists_of_values_that_differ_are_all_of_them) {
+  EXPECT_EQ(prepared(R"({"uniqueItems":true,"items":{"$ref":"#/x"},"minItems":1,)"
+                     R"("x":{"type":"string","enum":["a","b",1]}})"),
+            R"({"x":{"type":"string","enum":["a","b",1]},)"
+            R"("enum":[["a"],["b"],["a","b"],["b","a"]]})");
+  EXPECT_EQ(prepared(R"({"uniqueItems":true,"items":{"type":"boolean"},"minItems":2})"),
+            R"({"enum":[[true,false],[false,true]]})");
+  EXPECT_EQ(prepared(R"({"uniqueItems":true,"maxItems":1})"),
+            R"({"uniqueItems":false,"maxItems":1,"type":"array","items":{}})");
+  EXPECT_EQ(prepared(R"({"uniqueItems":true,"items":{"enum":[1]},"minItems":2})"),
+            "\"minItems\" are more than \"uniqueItems\" can be");
+  EXPECT_NE(prepared(R"({"uniqueItems":true,"items":{"enum":[1,2,3,4,5,6,7]}})")
+                .find("more than 2000 lists; \"maxItems\" makes them fewer"),
+            std::string::npos);
+  for (const char* items : {R"({"type":"string"})", R"({"enum":["a"],"minLength":1})", "true"})
+    EXPECT_EQ(prepared(str(R"({"uniqueItems":true,"items":)", items, "}").c_str()),
+              "\"uniqueItems\" is not supported, unless \"items\" are an \"enum\"");
+}
+
 TEST(GrammarSchema, lists_of_before_2020) {
   EXPECT_EQ(prepared(R"({"items":[{"type":"null"}],"additionalItems":{"type":"string"}})"),
             R"({"items":{"type":"string"},"additionalItems":{"type":"string"},"type":"array",)"
@@ -103,11 +150,8 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
   EXPECT_EQ(prepared(R"({"not":{}})"), "\"not\" is not supported");
   EXPECT_EQ(prepared(R"({"properties":{"a":{"items":{"if":{}}}}})"),
             "at \"/properties/a/items\": \"if\" is not supported");
-  EXPECT_EQ(prepared(R"({"items":{"uniqueItems":true}})"),
-            "at \"/items\": \"uniqueItems\" is not supported");
   EXPECT_EQ(prepared(R"({"$defs":{"a":{"contains":{}}}})"),
             "at \"/$defs/a\": \"contains\" is not supported");
-  EXPECT_EQ(prepared(R"({"allOf":[{},{}]})"), "\"allOf\" of several schemas is not supported");
   EXPECT_EQ(prepared(R"({"anyOf":[{}],"properties":{}})"),
             "\"properties\" beside \"anyOf\" is not supported");
   EXPECT_EQ(prepared(R"({"properties":{"a1":{}},"propertyNames":{"pattern":"^[a-z]+$"}})"),

@@ -76,6 +76,14 @@ inline std::size_t num_characters(const std::string& text) {
   return count;
 }
 
+// A character for each code point.
+inline std::wstring wide(const std::string& text) {
+  std::wstring out;
+  for (std::size_t at = 0; at < text.size();)
+    out += static_cast<wchar_t>(next_code_point(text, at));
+  return out;
+}
+
 inline bool has_type(const Json& value, const std::string& type) {
   if (type == "integer")
     return value.is_int() || (value.is_big_number() && value.as_big_number().is_integer()) ||
@@ -90,7 +98,7 @@ inline std::string why_invalid(const Json& value, const Json& schema, const Json
   if (schema.is_bool()) return schema.as_bool() ? "" : "false";
   const auto valid = [&](const Json& v, const Json& s) { return why_invalid(v, s, root).empty(); };
   const auto search = [](const std::string& text, const Json& pattern) {
-    return std::regex_search(text, std::regex(pattern.as_string()));
+    return std::regex_search(wide(text), std::wregex(wide(pattern.as_string())));
   };
   for (const auto& [name, said] : schema.as_object()) {
     bool ok = true;
@@ -140,6 +148,7 @@ inline std::string why_invalid(const Json& value, const Json& schema, const Json
       if (name == "minItems") ok = std::ssize(items) >= said.as_int();
       if (name == "maxItems") ok = std::ssize(items) <= said.as_int();
       for (std::size_t i = 0; i < items.size(); ++i) {
+        if (name == "uniqueItems") ok = ok && std::ranges::count(items, items[i]) == 1;
         if (name == "items" && i >= first) ok = ok && valid(items[i], said);
         if (name == "prefixItems" && i < first) ok = ok && valid(items[i], said.as_array()[i]);
       }

@@ -1,0 +1,179 @@
+#include "text/grammar/grammar_all_of.h"
+
+#include <vector>
+
+#include "base/contains.h"
+#include "base/str.h"
+#include "text/grammar/grammar_schema.h"
+
+namespace glint {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+// The first of two that differ stays: they require nothing.
+bool is_annotation(std::string_view name) {
+  return contains(
+             {"title", "description", "default", "examples", "example", "deprecated", "readOnly",
+              "writeOnly", "discriminator", "nullable", "xml", "externalDocs", "format"},
+             name) ||
+         (name.starts_with('$') && name != "$defs") || name.starts_with("x-");
+}
+
+// These mean something together: of two schemas they cannot be mixed.
+constexpr auto kOfLists = {"items", "prefixItems", "additionalItems"};
+
+bool is_of_others(std::string_view name) {
+  return name == "additionalProperties" || name == "unevaluatedProperties";
+}
+
+bool allows_all(const Json& schema) {
+  return schema == Json(true) || (schema.is_object() && schema.as_object().empty());
+}
+
+class Merger {
+ public:
+  Merger(Json& root, std::size_t max_bytes) : root_(root), bytes_left_(max_bytes) {}
+
+  Status walk(Json& node, const std::string& path, int depth) {
+    if (depth > 4 * kMaxDepth) return too_deep(path);
+    if (node.is_array()) {
+      for (std::size_t i = 0; i < node.as_array().size(); ++i) {
+        GLINT_TRY_STATUS(walk(node.as_array()[i], str(path, "/", i), depth + 1));
+      }
+    }
+    if (!node.is_object()) return Ok{};
+    if (needs_merging(node)) {
+      GLINT_TRY(node, merged(node, path));
+    }
+    for (auto& [name, value] : node.as_object()) {
+      if (contains({"const", "enum", "default", "examples"}, name)) continue;
+      GLINT_TRY_STATUS(walk(value, str(path, "/", name), depth + 1));
+    }
+    return Ok{};
+  }
+
+ private:
+  // A schema that others are added to, and what the properties of each allow beside them.
+  struct Sum {
+    Json schema = Json::Object{};
+    std::vector<Json> closed = {};  // say what others may be
+    const std::string& path;
+  };
+
+  static bool needs_merging(const Json& schema) {
+    const Json* all = schema.find("allOf");
+    if (!all || !all->is_array() || all->as_array().empty()) return false;
+    return all->as_array().size() > 1 ||
+           std::ranges::any_of(schema.as_object(), [](const Json::Member& one) {
+             return !contains({"allOf", "type", "$defs", "definitions"}, one.first) &&
+                    !is_annotation(one.first);
+           });
+  }
+
+  static Error at(const std::string& path, const std::string& text) {
+    return invalid(path.empty() ? text : str("at ", quoted(path), ": ", text));
+  }
+  static Error too_deep(const std::string& path) {
+    return at(path, "the schemas of \"allOf\" are too large, or refer to themselves");
+  }
+  static Error differ(const std::string& path, std::string_view name) {
+    return at(path, str(quoted(name), " in two schemas of \"allOf\" is not supported"));
+  }
+
+  Result<Json> merged(const Json& schema, const std::string& path) {
+    Sum sum{.path = path};
+    GLINT_TRY_STATUS(add(schema, true, 0, sum));
+    for (const Json& one : sum.closed) {
+      for (const char* described : {"properties", "patternProperties"}) {
+        const Json *all = sum.schema.find(described), *own = one.find(described);
+        if (!all || !all->is_object()) continue;
+        for (const auto& [name, value] : all->as_object()) {
+          if (own && own->find(name)) continue;
+          return at(path,
+                    str("property ", quoted(name), " of one schema of \"allOf\" is not among ",
+                        "those of another, which allows no others"));
+        }
+      }
+    }
+    return std::move(sum.schema);
+  }
+
+  // `is_outer`: it holds the "allOf", so that its "unevaluatedProperties" are those of all.
+  Status add(const Json& schema, bool is_outer, int depth, Sum& sum) {
+    if (schema == Json(true)) return Ok{};
+    if (!schema.is_object())
+      return at(sum.path, str("\"allOf\" holds ", dump_json(schema), ", which no value fits"));
+    const std::size_t bytes = dump_json(schema).size();
+    if (depth > kMaxDepth || bytes > bytes_left_) return too_deep(sum.path);
+    bytes_left_ -= bytes;
+    for (const char* name : kOfLists) {
+      const auto has = [&](const Json& one) {
+        return std::ranges::any_of(kOfLists, [&](const char* other) { return one.find(other); });
+      };
+      const Json *before = sum.schema.find(name), *now = schema.find(name);
+      const bool same = before && now ? *before == *now : before == now;
+      if (has(sum.schema) && has(schema) && !same) return differ(sum.path, name);
+    }
+    for (const auto& [name, value] : schema.as_object()) {
+      const bool of_all = is_outer && name == "unevaluatedProperties";
+      if (is_of_others(name) && !of_all && !allows_all(value)) sum.closed.push_back(schema);
+    }
+    for (const auto& [name, value] : schema.as_object()) {
+      if (name == "$ref") {
+        const bool is_here = value.is_string() && value.as_string().starts_with('#');
+        const Json* target = is_here ? follow_pointer(root_, value.as_string().substr(1)) : nullptr;
+        if (!target)
+          return at(sum.path, str("there is no ", dump_json(value), " in this schema to refer to"));
+        GLINT_TRY_STATUS(add(*target, false, depth + 1, sum));
+      } else if (name == "allOf" && value.is_array()) {
+        for (const Json& one : value.as_array()) {
+          GLINT_TRY_STATUS(add(one, false, depth + 1, sum));
+        }
+      } else {
+        GLINT_TRY_STATUS(add_keyword(name, value, sum));
+      }
+    }
+    return Ok{};
+  }
+
+  static Status add_keyword(const std::string& name, const Json& value, Sum& sum) {
+    const Json* before = sum.schema.find(name);
+    if (!before || (is_of_others(name) && allows_all(*before))) {
+      sum.schema.set(name, value);
+      return Ok{};
+    }
+    if (*before == value || is_annotation(name)) return Ok{};
+    if (is_of_others(name) && allows_all(value)) return Ok{};
+    if (name == "required" && before->is_array() && value.is_array()) {
+      Json::Array names = before->as_array();
+      for (const Json& one : value.as_array())
+        if (!contains(names, one)) names.push_back(one);
+      sum.schema.set(name, std::move(names));
+      return Ok{};
+    }
+    const bool holds_schemas =
+        contains({"properties", "patternProperties", "$defs", "definitions"}, name) &&
+        before->is_object() && value.is_object();
+    if (!holds_schemas) return differ(sum.path, name);
+    Json all = *before;
+    for (const auto& [key, schema] : value.as_object()) {
+      const Json* one = all.find(key);
+      if (one && *one == schema) continue;
+      all.set(key, one ? Json(Json::Object{{"allOf", Json::Array{*one, schema}}}) : schema);
+    }
+    sum.schema.set(name, std::move(all));
+    return Ok{};
+  }
+
+  Json& root_;
+  std::size_t bytes_left_;
+};
+
+}  // namespace
+
+Status merge_all_of(Json& root, std::size_t max_bytes) {
+  return Merger(root, max_bytes).walk(root, "", 0);
+}
+
+}  // namespace glint

@@ -1,0 +1,17 @@
+// "allOf" as one schema: the grammar compiler reads the first of several only.
+#pragma once
+
+#include <cstddef>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace glint {
+
+// Puts each "allOf" of `root`, with the keywords beside it and those that its references lead to,
+// into one schema with the same values, but for properties that none describes. Fails, naming the
+// place, where two schemas say one thing differently, or where the copies come to more than
+// `max_bytes`. Before prepare_schema() has changed anything.
+Status merge_all_of(Json& root, std::size_t max_bytes);
+
+}  // namespace glint
