@@ -11,7 +11,8 @@
 namespace glint {
 namespace {
 
-constexpr std::string_view kThink = "<think>", kEndThink = "</think>", kToolCall = "<tool_call>";
+constexpr std::string_view kThink = "<think>", kEndThink = "</think>", kToolCall = "<tool_call>",
+                           kEndToolCall = "</tool_call>";
 
 // The stop strings, then the markers that mean something outside of calls.
 std::vector<std::string> texts_to_find(const DeltaOptions& options) {
@@ -99,7 +100,14 @@ void DeltaParser::State::feed(TokenId token) {
 
 void DeltaParser::State::read(std::string_view text) {
   while (!text.empty() && !stopped) {
-    text.remove_prefix(tools.in_call() ? tools.feed(text, out) : read_text(text));
+    if (!tools.in_call()) {
+      text.remove_prefix(read_text(text));
+      continue;
+    }
+    text.remove_prefix(tools.feed(text, out));
+    const std::vector<std::string>& stops = options.stop;
+    stopped = !tools.in_call() && num_tokens > options.min_tokens && contains(stops, kEndToolCall);
+    if (stopped) stop = kEndToolCall;
   }
 }
 

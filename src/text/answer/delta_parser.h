@@ -6,6 +6,9 @@
 // Its total output does not depend on how the tokens were cut into calls of feed(): a streamed
 // answer, concatenated, is the whole answer. Time and memory are linear in its length.
 //
+// No stop string is looked for inside of a call: half of one is of no use. Where "</tool_call>" is
+// one, the answer ends with its first call.
+//
 // Blanks at the end of reasoning are dropped; those of content too, and those before it, if there
 // are calls. A key that comes twice in a call stands twice in its arguments: JSON parsers take the
 // last.
@@ -36,7 +39,7 @@ struct DeltaOptions {
   bool parse_tools = true;      // false: calls stay text (tool_choice none: they are masked)
   Shared<std::vector<ToolSpec>> tools = {};    // calls of others are dropped, if there are any
   bool calls_first = false;                    // after content, <tool_call> is text
-  Shared<std::vector<std::string>> stop = {};  // looked for in reasoning and content, not in calls
+  Shared<std::vector<std::string>> stop = {};  // looked for in reasoning and content
   int min_tokens = 0;         // stop strings that are complete within so many tokens are text
   bool include_stop = false;  // keep the stop string in the text
   bool skip_special = true;   // special tokens are not text

@@ -200,6 +200,9 @@ TEST(DeltaParser, stop_strings_end_reasoning_and_content) {
   options.include_stop = true;
   EXPECT_EQ(parsed("a END b", options), "a END|null|!END");
   EXPECT_EQ(parsed("a</think>b \n\nc", options), "a|b \n\n|!\n\n");
+  EXPECT_EQ(parsed("b<tool_call>f</tool_call>c<tool_call>f</tool_call>",
+                   {.stop = {"</tool_call>"}, .include_stop = true}),
+            "null|b|f{}!</tool_call>");
   // Markers can be stop strings, and win.
   EXPECT_EQ(parsed("a</think>b", {.in_reasoning = true, .stop = {"</think>"}}), "a|null|!</think>");
 }
