@@ -184,6 +184,12 @@ TEST(Server, openapi_names_every_route_with_its_fields) {
                             ->find("application/json")
                             ->find("schema");
   EXPECT_NE(schema.find("properties")->find("temperature"), nullptr);
+  for (const auto& [path, required] : {std::pair("/pause_generation", "false"),
+                                       {"/start_profile", "false"},
+                                       {"/update_weights_from_disk", "true"},
+                                       {"/abort_request", "true"},
+                                       {"/v1/completions", "true"}})
+    EXPECT_EQ(at(paths, str(path, ".post.requestBody.required")), required) << path;
 }
 
 // Two fields that replace each other are both named, and neither is required.

@@ -36,8 +36,11 @@ Json operation(const Route& route) {
     Json schema;
     RequestReader reader(schema);
     route.describe(reader);
-    out.set("requestBody",
-            Json::Object{{"required", true}, {"content", content("application/json", schema)}});
+    // Without one, admin routes read {}.
+    const bool optional = route.access == RouteAccess::kAdmin &&
+                          read_body(Json(Json::Object{}), route.describe).ok();
+    out.set("requestBody", Json::Object{{"required", !optional},
+                                        {"content", content("application/json", schema)}});
   }
   out.set("responses", std::move(responses));
   if (route.access == RouteAccess::kFree) out.set("security", Json::Array{});
