@@ -71,8 +71,8 @@ struct ScheduleOptions {
   void visit(Visitor&& v) {
     v.section("Engine");
     v("max-model-len,context-length,max-seq-len=N", max_model_len,
-      "longest prompt and answer together, in tokens (32k, 1M, auto: what the model has, as far as "
-      "memory allows)");
+      "longest prompt and answer together, in tokens (32k, 1M; auto or -1: what the model has, as "
+      "far as memory allows)");
     v("max-num-seqs,max-running-requests,max-batch-size", max_num_seqs,
       "requests that run at once");
     v("max-num-batched-tokens,max-num-tokens", max_num_batched_tokens,

@@ -305,6 +305,8 @@ Result<std::int64_t> parse_length(const std::string& text) {
   if (unit == "m") factor = 1e6;
   if (unit == "M") factor = 1024.0 * 1024;
   const double value = number * factor;
+  if (is_number && number == 0)
+    return invalid("--max-model-len is 0; it must be 2 or more, or auto");
   if (!is_number || factor == 0 || value > 1e9 || value != std::floor(value))
     return invalid(
         str("--max-model-len expects tokens (32768, 32k, 1M) or auto, got ", quoted(text)));

@@ -181,6 +181,8 @@ TEST(ServePlan, lengths_and_sizes_are_read_in_every_spelling) {
   EXPECT_EQ(parse_length("auto").value(), 0);
   EXPECT_EQ(parse_length("1M").value(), 1 << 20);
   EXPECT_FALSE(parse_length("32 pages").ok());
+  EXPECT_EQ(parse_length("0k").error().message,
+            "--max-model-len is 0; it must be 2 or more, or auto");
   EXPECT_FALSE(parse_length("1.5").ok());
   EXPECT_EQ(parse_bytes("4G").value(), std::int64_t{4} << 30);
   EXPECT_EQ(parse_bytes("512MiB").value(), 512 << 20);
