@@ -1,8 +1,11 @@
 #include "text/grammar/grammar_pattern.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <vector>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/tokenizer/unicode.h"
 
@@ -58,6 +61,105 @@ Status check_expression_size(std::string_view expression) {
   if (largest <= kMaxExpression) return Ok{};
   return invalid(str("the expression is too large: its repetitions come to more than ",
                      with_commas(kMaxExpression), " characters"));
+}
+
+std::string_view without_lookaheads(std::string_view pattern) {
+  constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
+      {R"x(^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+)x"
+       R"x([A-Za-z]{2,}$)x",
+       R"x(^[A-Za-z0-9_+-]+(\.[A-Za-z0-9_+-]+)*@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$)x"},
+      {R"x(^P(?:(\d+W)|(?!.*W)(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?)x"
+       R"x((\d+([.,]\d+)?S)?)?)$)x",
+       R"x(^P(\d+W|(\d+Y(\d+M)?(\d+D)?|\d+M(\d+D)?|\d+D)(T(\d+H(\d+M)?|\d+M))?|)x"
+       R"x(T(\d+H(\d+M)?(\d+([.,]\d+)?S)?|\d+M(\d+([.,]\d+)?S)?|\d+([.,]\d+)?S))$)x"},
+      {R"x(^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$)x", R"x(^[+-]?(\d+\.?\d*|\.\d+)$)x"}};
+  for (const auto& [with, without] : kKnown)
+    if (pattern == with) return without;
+  return pattern;
+}
+
+namespace {
+
+// Takes one character, or class of characters, from the beginning of `rest`; empty: it is more.
+std::string_view take_character(std::string_view& rest) {
+  std::size_t size = 1;
+  if (rest[0] == '\\') {
+    const bool known = rest.size() > 1 && (contains(std::string_view("dDwWsS"), rest[1]) ||
+                                           std::ispunct(static_cast<unsigned char>(rest[1])));
+    size = known ? 2 : 0;
+  } else if (rest[0] == '[') {
+    while (size < rest.size() && rest[size] != ']') size += rest[size] == '\\' ? 2 : 1;
+    size = size < rest.size() ? size + 1 : 0;
+  } else if (contains(std::string_view("()|*+?{}]^$"), rest[0])) {
+    size = 0;
+  } else {
+    next_code_point(rest, size = 0);
+  }
+  const std::string_view taken = rest.substr(0, size);
+  rest.remove_prefix(size);
+  return taken;
+}
+
+struct Repeats {
+  std::int64_t least = 1, most = 1;
+};
+
+// Takes how often the character before `rest` may come; nothing: it cannot be read.
+std::optional<Repeats> take_repeats(std::string_view& rest) {
+  const char c = rest.empty() ? '\0' : rest[0];
+  if (!contains(std::string_view("*+?{"), c)) return Repeats{};
+  Repeats repeats = {.least = c == '+' ? 1 : 0, .most = c == '?' ? 1 : kMostRepetitions};
+  std::size_t size = 1;
+  if (c == '{') {
+    const char *at = rest.data() + 1, *const end = rest.data() + rest.size();
+    const auto read = [&](std::int64_t& number) {
+      const auto [next, error] = std::from_chars(at, end, number);
+      const bool ok = error == std::errc() && number >= 0 && number <= kMostRepetitions;
+      at = next;
+      return ok;
+    };
+    if (!read(repeats.least)) return std::nullopt;
+    repeats.most = repeats.least;
+    if (at != end && *at == ',') {
+      ++at;
+      repeats.most = kMostRepetitions;
+      if (at != end && *at != '}' && !read(repeats.most)) return std::nullopt;
+    }
+    if (at == end || *at != '}') return std::nullopt;
+    size = static_cast<std::size_t>(at + 1 - rest.data());
+  }
+  rest.remove_prefix(size);
+  if (c != '\0' && rest.starts_with('?')) rest.remove_prefix(1);  // lazy
+  return repeats;
+}
+
+}  // namespace
+
+std::optional<std::string> pattern_of_length(std::string_view pattern, std::int64_t least,
+                                             std::int64_t most) {
+  if (!pattern.starts_with('^') || !pattern.ends_with('$')) return std::nullopt;
+  std::string_view rest = pattern.substr(1, pattern.size() - 2);
+  std::string before, after;
+  std::optional<Repeats> varies;  // of the last character of `before`
+  while (!rest.empty()) {
+    const std::string_view character = take_character(rest);
+    const std::optional<Repeats> repeats = take_repeats(rest);
+    if (character.empty() || !repeats) return std::nullopt;
+    std::string& out = varies ? after : before;
+    out += character;
+    if (repeats->least != repeats->most) {
+      if (varies) return std::nullopt;
+      varies = repeats;
+    } else {
+      if (repeats->least != 1) out += str('{', repeats->least, '}');
+      least -= repeats->least, most -= repeats->least;
+    }
+  }
+  if (varies) least = std::max(least, varies->least), most = std::min(most, varies->most);
+  if (!varies) return least <= 0 && most >= 0 ? std::optional(std::string(pattern)) : std::nullopt;
+  if (most < least) return std::nullopt;
+  const std::string upper = most == kMostRepetitions ? std::string() : str(most);
+  return str('^', before, '{', least, ',', upper, '}', after, '$');
 }
 
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler) {

@@ -26,5 +26,26 @@ TEST(GrammarPattern, patterns_may_match_anywhere) {
             "(?:[\\u{e4}-\\u{fc}]+\\u{1f600})");
 }
 
+TEST(GrammarPattern, characters_in_a_row_are_limited) {
+  const auto limited = [](const char* pattern) {
+    return pattern_of_length(pattern, 3, 5).value_or("none");
+  };
+  EXPECT_EQ(limited("^[a-z]+$"), "^[a-z]{3,5}$");
+  EXPECT_EQ(limited("^x-\\d*\\.$"), "^x-\\d{0,2}\\.$");
+  EXPECT_EQ(limited("^a{2}[^\\]x]{0,9}?$"), "^a{2}[^\\]x]{1,3}$");
+  EXPECT_EQ(limited("^\u00e4+$"), "^\u00e4{3,5}$");
+  EXPECT_EQ(limited("^abc$"), "^abc$");
+  EXPECT_EQ(pattern_of_length("^a+$", 1, 1 << 30), "^a{1,}$");
+  for (const char* pattern : {"a", "^a", "a$", "^a+b+$", "^(a)$", "^a|b$", "^ab$", "^a{6}$",
+                              "^\\u0061+$", "^a{$", "^a{2,1$", "^[a$", "^a\\", "^a+\\$"})
+    EXPECT_EQ(limited(pattern), "none") << pattern;
+}
+
+TEST(GrammarPattern, lookaheads_of_libraries_are_left_out) {
+  EXPECT_EQ(without_lookaheads("^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"),
+            "^[+-]?(\\d+\\.?\\d*|\\.\\d+)$");
+  EXPECT_EQ(without_lookaheads("^(?!a)b$"), "^(?!a)b$");
+}
+
 }  // namespace
 }  // namespace glint

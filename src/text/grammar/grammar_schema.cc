@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -488,15 +489,23 @@ class Preparer {
     if (!pattern) return Ok{};
     if (!pattern->is_string())
       return at(path, str("\"pattern\" is ", pattern->kind(), " where a text belongs"));
-    for (const char* name : {"minLength", "maxLength"})
-      if (schema.find(name))
-        return at(path, str(quoted(name),
-                            " beside \"pattern\" is not supported; say it in the "
+    std::string text(without_lookaheads(pattern->as_string()));
+    const Json *least = schema.find("minLength"), *most = schema.find("maxLength");
+    if (least || most) {
+      std::optional<std::string> limited =
+          pattern_of_length(text, least ? least->as_int() : 0, most ? most->as_int() : kNoLimit);
+      if (!limited)
+        return at(path, str(quoted(least ? "minLength" : "maxLength"),
+                            " beside this \"pattern\" is not supported; say it in the "
                             "pattern, as in \"^[a-z]{2,9}$\""));
-    Status small = check_expression_size(pattern->as_string());
+      text = *std::move(limited);
+      std::erase_if(schema.as_object(), [](const Json::Member& one) {
+        return one.first == "minLength" || one.first == "maxLength";
+      });
+    }
+    Status small = check_expression_size(text);
     if (!small.ok()) return at(path, "\"pattern\": " + small.error().message);
-    std::string whole = whole_text_pattern(pattern->as_string(), pattern_filler_);
-    schema.set("pattern", std::move(whole));
+    schema.set("pattern", whole_text_pattern(text, pattern_filler_));
     return Ok{};
   }
 

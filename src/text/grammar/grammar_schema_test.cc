@@ -73,6 +73,11 @@ TEST(GrammarSchema, a_format_beside_other_rules_requires_nothing) {
             R"({"type":"string","format":"","maxLength":9})");
 }
 
+TEST(GrammarSchema, a_pattern_of_characters_in_a_row_has_a_length) {
+  EXPECT_EQ(prepared(R"({"type":"string","maxLength":64,"minLength":2,"pattern":"^[a-z]\\w*$"})"),
+            R"x({"type":"string","pattern":"(?:[a-z]\\w{1,63})"})x");
+}
+
 TEST(GrammarSchema, limits_beyond_64_bits_are_brought_within) {
   EXPECT_EQ(prepared(R"({"type":"integer","minimum":0,"maximum":18446744073709551615})"),
             R"({"type":"integer","minimum":0,"maximum":9223372036854775807})");
@@ -171,8 +176,8 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
   EXPECT_EQ(prepared(R"({"pattern":"a{9999}"})"),
             "\"pattern\": the expression is too large: its repetitions come to more than 5,000 "
             "characters");
-  EXPECT_EQ(prepared(R"({"pattern":"^a$","maxLength":3})"),
-            "\"maxLength\" beside \"pattern\" is not supported; say it in the pattern, as in "
+  EXPECT_EQ(prepared(R"({"pattern":"a","maxLength":3})"),
+            "\"maxLength\" beside this \"pattern\" is not supported; say it in the pattern, as in "
             "\"^[a-z]{2,9}$\"");
   EXPECT_EQ(prepared(R"({"minLength":-1})"), "\"minLength\" needs an integer that is not negative");
   EXPECT_EQ(prepared(R"({"properties":{"a":3}})"),
