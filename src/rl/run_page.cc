@@ -38,6 +38,17 @@ std::string text(const Json& line, std::string_view name) {
   return value && value->is_string() ? value->as_string() : std::string();
 }
 
+// Texts of data and models may hold control characters, and HTML none of them.
+std::string shown(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_control = (byte < ' ' && c != '\n' && c != '\t' && c != '\r') || byte == 0x7f;
+    out += is_control ? "\uFFFD" : std::string(1, c);
+  }
+  return escape_html(out);
+}
+
 // Rounds are counted from 0 in the log, and from 1 for people; an evaluation is after its round.
 std::int64_t round_of(const Json& line) { return integer(line, "round") + 1; }
 
@@ -144,15 +155,14 @@ std::string answer_cell(const Json* sample) {
   if (!sample) return "<td></td>";
   const Json* const cut = sample->find("truncated");
   return str("<td><b>reward ", formatted("%.3g", number(*sample, "reward")),
-             cut && *cut == Json(true) ? ", cut" : "", "</b>", escape_html(text(*sample, "answer")),
+             cut && *cut == Json(true) ? ", cut" : "", "</b>", shown(text(*sample, "answer")),
              "</td>");
 }
 
 // Across all columns, above the answers.
 std::string prompt_row(const Json& sample, std::size_t columns) {
-  return str("<tr class=\"prompt\"><td colspan=\"", columns, "\">",
-             escape_html(text(sample, "prompt")), "<b>",
-             escape_html(str("label ", text(sample, "label"))), "</b></td></tr>\n");
+  return str("<tr class=\"prompt\"><td colspan=\"", columns, "\">", shown(text(sample, "prompt")),
+             "<b>", shown(str("label ", text(sample, "label"))), "</b></td></tr>\n");
 }
 
 std::string table(const std::string& head, const std::string& rows) {

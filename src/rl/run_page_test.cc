@@ -22,7 +22,7 @@ Json round(int number, double reward) {
 TEST(RunPage, ShowsRoundsEvaluationsAndSamples) {
   std::vector<Json> metrics = {Json::Object{{"round", -1}, {"eval/reward", 0.25}}, round(0, 0.5),
                                round(1, -0.5), Json::Object{{"round", 1}, {"eval/reward", 0.75}}};
-  AnswerSample sample = {.line = 3, .prompt = "1 < 2?", .label = "yes", .answer = "no & no"};
+  AnswerSample sample = {.line = 3, .prompt = "1 < 2?", .label = "yes", .answer = "no & no\x01"};
   std::vector<Json> samples = {sample_line(sample, -1, true), sample_line(sample, 1, true)};
   sample.answer = "best one", sample.reward = 1, sample.truncated = true;
   samples.push_back(sample_line(sample, 1, false));
@@ -36,7 +36,7 @@ TEST(RunPage, ShowsRoundsEvaluationsAndSamples) {
   EXPECT_NE(page.find("<title>after round 0: 0.25</title>"), page.npos);
   EXPECT_NE(page.find("<title>round 2: -0.5</title>"), page.npos);
   EXPECT_NE(page.find("<th>before</th><th>after round 2</th>"), page.npos);
-  EXPECT_EQ(count_of(page, "no &amp; no"), 2u);
+  EXPECT_EQ(count_of(page, "no &amp; no\uFFFD<"), 2u);
   EXPECT_NE(page.find("1 &lt; 2?"), page.npos);
   EXPECT_NE(page.find("reward 1, cut</b>best one"), page.npos);
   EXPECT_LT(page.find("best one"), page.find("worst one"));
