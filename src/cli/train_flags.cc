@@ -51,6 +51,8 @@ constexpr TrainFlag kFlags[] = {
 
     {"optimizer", Takes::kValue, Does::kMust, "adam: another optimiser than AdamW"},
     {"kl-coef", Takes::kValue, Does::kMust, "0: a KL as a part of rewards"},
+    {"metadata-key", Takes::kValue, Does::kMust, "metadata: another name of a row's \"metadata\""},
+    {"tool-key", Takes::kValue, Does::kMust, "tools: another name of a row's \"tools\""},
     {"attention-dropout hidden-dropout", Takes::kValue, Does::kMust, "0: dropout"},
     {"eval-min-new-tokens", Takes::kValue, Does::kMust, "0: a least length of answers"},
     {"eval-max-prompt-len eval-max-context-len rollout-max-prompt-len rollout-max-context-len",

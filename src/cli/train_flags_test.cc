@@ -48,7 +48,8 @@ TEST(TrainFlags, EachServerIsAnOption) {
 }
 
 TEST(TrainFlags, ValuesThatNeedMoreThanIsBuiltArePlanned) {
-  EXPECT_TRUE(translate("--kl-coef 0.00 --optimizer adam").value().planned.empty());
+  EXPECT_TRUE(
+      translate("--kl-coef 0.00 --optimizer adam --tool-key tools").value().planned.empty());
   const auto out =
       translate("--kl-coef 0.01 --use-unbiased-kl --kl-loss-coef 0.01 --use-kl-loss").value();
   ASSERT_EQ(out.planned.size(), 2u);

@@ -37,8 +37,8 @@ Json operation(const Route& route) {
     RequestReader reader(schema);
     route.describe(reader);
     // Without one, admin routes read {}.
-    const bool optional = route.access == RouteAccess::kAdmin &&
-                          read_body(Json(Json::Object{}), route.describe).ok();
+    const bool optional =
+        route.access == RouteAccess::kAdmin && read_body(Json(Json::Object{}), route.describe).ok();
     out.set("requestBody", Json::Object{{"required", !optional},
                                         {"content", content("application/json", schema)}});
   }
