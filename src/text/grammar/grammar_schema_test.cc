@@ -105,7 +105,7 @@ TEST(GrammarSchema, schemas_that_all_hold_are_one) {
             R"({"type":"object","title":"A","properties":{"a":{"minimum":1,"type":"number"},)"
             R"("b":{}},"required":["a","b"],"x":{"type":"object","title":"A","properties":)"
             R"({"a":{"minimum":1}},"required":["a"]}})");
-  // Of a property that several describe, all hold; so do keywords beside "allOf".
+  // All descriptions of one property hold, and so do keywords beside "allOf".
   EXPECT_EQ(
       prepared(R"({"properties":{"a":{"minimum":1}},"allOf":[{"properties":{"a":)"
                R"({"maximum":2}},"additionalProperties":true}],"unevaluatedProperties":false})"),
