@@ -35,7 +35,8 @@ class Merger {
  public:
   Merger(Json& root, std::size_t max_bytes) : root_(root), bytes_left_(max_bytes) {}
 
-  Status walk(Json& node, const std::string& path, int depth) {
+  // `are_names`: the members of `node` have names that users gave.
+  Status walk(Json& node, const std::string& path, int depth, bool are_names = false) {
     if (depth > 4 * kMaxDepth) return too_deep(path);
     if (node.is_array()) {
       for (std::size_t i = 0; i < node.as_array().size(); ++i) {
@@ -43,12 +44,14 @@ class Merger {
       }
     }
     if (!node.is_object()) return Ok{};
-    if (needs_merging(node)) {
+    if (!are_names && needs_merging(node)) {
       GLINT_TRY(node, merged(node, path));
     }
+    if (!are_names) GLINT_TRY_STATUS(spread(node, path));
     for (auto& [name, value] : node.as_object()) {
-      if (contains({"const", "enum", "default", "examples"}, name)) continue;
-      GLINT_TRY_STATUS(walk(value, str(path, "/", name), depth + 1));
+      if (!are_names && contains({"const", "enum", "default", "examples"}, name)) continue;
+      const bool is_map = !are_names && holds_schemas(name);
+      GLINT_TRY_STATUS(walk(value, str(path, "/", name), depth + 1, is_map));
     }
     return Ok{};
   }
@@ -61,14 +64,44 @@ class Merger {
     const std::string& path;
   };
 
+  static bool holds_schemas(std::string_view name) {
+    return contains({"properties", "patternProperties", "$defs", "definitions"}, name);
+  }
+
+  // Whether `schema` says more than its type, and that which `keyword` says.
+  static bool has_more(const Json& schema, std::string_view keyword) {
+    return std::ranges::any_of(schema.as_object(), [&](const Json::Member& one) {
+      return one.first != keyword && !contains({"type", "$defs", "definitions"}, one.first) &&
+             !is_annotation(one.first);
+    });
+  }
+
   static bool needs_merging(const Json& schema) {
     const Json* all = schema.find("allOf");
     if (!all || !all->is_array() || all->as_array().empty()) return false;
-    return all->as_array().size() > 1 ||
-           std::ranges::any_of(schema.as_object(), [](const Json::Member& one) {
-             return !contains({"allOf", "type", "$defs", "definitions"}, one.first) &&
-                    !is_annotation(one.first);
-           });
+    return all->as_array().size() > 1 || has_more(schema, "allOf");
+  }
+
+  // Keywords beside alternatives hold for each of them.
+  Status spread(Json& schema, const std::string& path) {
+    for (const char* keyword : {"anyOf", "oneOf"}) {
+      const Json* options = schema.find(keyword);
+      if (!options || !options->is_array() || !has_more(schema, keyword)) continue;
+      Json base = Json::Object{}, rest = Json::Object{};
+      for (const auto& [name, value] : schema.as_object()) {
+        const bool stays = is_annotation(name) || contains({"$defs", "definitions"}, name);
+        if (name != keyword) (stays ? rest : base).set(name, value);
+      }
+      Json::Array all;
+      for (const Json& option : options->as_array()) {
+        GLINT_TRY(all.emplace_back(),
+                  merged(Json::Object{{"allOf", Json::Array{base, option}}}, path));
+      }
+      rest.set(keyword, std::move(all));
+      schema = std::move(rest);
+      return Ok{};
+    }
+    return Ok{};
   }
 
   static Error at(const std::string& path, const std::string& text) {
@@ -152,10 +185,8 @@ class Merger {
       sum.schema.set(name, std::move(names));
       return Ok{};
     }
-    const bool holds_schemas =
-        contains({"properties", "patternProperties", "$defs", "definitions"}, name) &&
-        before->is_object() && value.is_object();
-    if (!holds_schemas) return differ(sum.path, name);
+    if (!holds_schemas(name) || !before->is_object() || !value.is_object())
+      return differ(sum.path, name);
     Json all = *before;
     for (const auto& [key, schema] : value.as_object()) {
       const Json* one = all.find(key);

@@ -536,6 +536,7 @@ class Preparer {
                     [](const Json::Member& one) { return one.first == "additionalProperties"; });
     if (has("patternProperties") && (has("properties") || has("additionalProperties")))
       return at(path, "\"patternProperties\" beside other properties is not supported");
+    list_names(schema);
     const Json* names = schema.find("propertyNames");
     if (names && has("properties") && *names != Json(Json::Object{{"type", "string"}}))
       return at(path, "\"propertyNames\" beside \"properties\" is not supported");
@@ -544,6 +545,25 @@ class Preparer {
       schema.set("additionalProperties", true);
     }
     return add_required(schema, path);
+  }
+
+  // Required properties whose names are of an "enum": all of these are properties.
+  void list_names(Json& schema) const {
+    const Json *names = schema.find("propertyNames"), *other = schema.find("additionalProperties");
+    if (!names || !names->is_object() || !schema.find("required") || schema.find("properties") ||
+        schema.find("patternProperties") || (other && *other == Json(false)))
+      return;
+    std::string path;
+    const Json* list = target(*names, path).find("enum");
+    if (!list || !list->is_array()) return;
+    const Json value = other && other->is_object() ? *other : Json(Json::Object{});
+    Json properties = Json::Object{};
+    for (const Json& name : list->as_array())
+      if (name.is_string()) properties.set(name.as_string(), value);
+    std::erase_if(schema.as_object(),
+                  [](const Json::Member& one) { return one.first == "propertyNames"; });
+    schema.set("properties", std::move(properties));
+    schema.set("additionalProperties", false);
   }
 
   // Required properties that are not described are described as any other.

@@ -126,6 +126,26 @@ TEST(GrammarSchema, schemas_that_all_hold_are_one) {
             "the schemas of \"allOf\" are too large, or refer to themselves");
 }
 
+TEST(GrammarSchema, keywords_beside_alternatives_hold_for_each) {
+  EXPECT_EQ(prepared(R"({"type":"object","title":"T","properties":{"a":{},"b":{}},)"
+                     R"("anyOf":[{"required":["a"]},{"required":["b"]}]})"),
+            R"({"title":"T","anyOf":[{"type":"object","properties":{"a":{},"b":{}},)"
+            R"("required":["a"]},{"type":"object","properties":{"a":{},"b":{}},)"
+            R"("required":["b"]}]})");
+  // A property may have any name.
+  EXPECT_EQ(prepared(R"({"properties":{"default":{"allOf":[{"minimum":1},{"maximum":2}]}}})"),
+            R"({"properties":{"default":{"minimum":1,"maximum":2,"type":"number"}},)"
+            R"("type":"object"})");
+}
+
+// Zod's records of the values of an enum.
+TEST(GrammarSchema, required_names_of_an_enum_are_properties) {
+  EXPECT_EQ(prepared(R"({"type":"object","propertyNames":{"type":"string","enum":["a","b"]},)"
+                     R"("additionalProperties":{"type":"null"},"required":["a"]})"),
+            R"({"type":"object","additionalProperties":false,"required":["a"],)"
+            R"("properties":{"a":{"type":"null"},"b":{"type":"null"}}})");
+}
+
 TEST(GrammarSchema, lists_of_values_that_differ_are_all_of_them) {
   EXPECT_EQ(prepared(R"({"uniqueItems":true,"items":{"$ref":"#/x"},"minItems":1,)"
                      R"("x":{"type":"string","enum":["a","b",1]}})"),
@@ -157,12 +177,12 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
             "at \"/properties/a/items\": \"if\" is not supported");
   EXPECT_EQ(prepared(R"({"$defs":{"a":{"contains":{}}}})"),
             "at \"/$defs/a\": \"contains\" is not supported");
-  EXPECT_EQ(prepared(R"({"anyOf":[{}],"properties":{}})"),
-            "\"properties\" beside \"anyOf\" is not supported");
+  EXPECT_EQ(prepared(R"({"enum":[1],"properties":{}})"),
+            "\"properties\" beside \"enum\" is not supported");
   EXPECT_EQ(prepared(R"({"properties":{"a1":{}},"propertyNames":{"pattern":"^[a-z]+$"}})"),
             "\"propertyNames\" beside \"properties\" is not supported");
-  EXPECT_EQ(prepared(R"({"anyOf":[{}],"enum":[1]})"),
-            "\"anyOf\" and \"enum\" in one schema are not supported");
+  EXPECT_EQ(prepared(R"({"const":1,"enum":[1]})"),
+            "\"const\" and \"enum\" in one schema are not supported");
   EXPECT_EQ(prepared(R"({"anyOf":[]})"), "\"anyOf\" needs a list that is not empty");
   EXPECT_EQ(prepared(R"({"$ref":"#/$defs/x"})"), "there is no \"#/$defs/x\" to refer to");
   EXPECT_EQ(prepared(R"({"$ref":"other.json"})"),

@@ -50,6 +50,8 @@ inline constexpr const char* kSchemas[] = {
     R"({"allOf":[{"$ref":"#/$defs/base"},{"properties":{"b":{"type":"null"}},"required":["b"]}],
         "$defs":{"base":{"type":"object","properties":{"a":{"type":"boolean"}},
         "required":["a"]}}})",
+    R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"}},
+        "anyOf":[{"required":["a"]},{"required":["b"]}]})",
     R"({"type":"array","uniqueItems":true,"items":{"enum":["x",1,null,true,"y","z"]}})",
     R"({"type":"string","pattern":"^[^a]{150}$"})",
     R"({"type":"string","pattern":"^x([01]+M)?(-\\d+)?$"})",
