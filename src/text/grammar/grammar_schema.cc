@@ -209,7 +209,8 @@ class Preparer {
     const auto add = [&](const Json& value) {
       const Json* type = schema.find("type");
       const bool fits = !type || type_fits(*type, Json(Json::Object{{"const", value}}));
-      if (fits && !contains(values, value)) values.push_back(value);
+      const bool enough = values.size() > kMaxLists;
+      if (fits && !enough && !contains(values, value)) values.push_back(value);
     };
     if (const Json* value = schema.find("const")) {
       add(*value);
