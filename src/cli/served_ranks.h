@@ -19,6 +19,10 @@ inline constexpr int kRanksLostExitCode = 3;
 // This program: its version, and a checksum of its file, by which programs of one version differ.
 Result<std::string> program_build();
 
+// From now on this process gets SIGTERM once the program that has launched it is gone, which cannot
+// send it any more.
+void end_with_launcher(const RankEnv& env);
+
 // A launched rank, as the others meet it; and as one that is not the first comes to it.
 Result<RankHello> hello_of(const RankEnv& env);
 Result<AgentOptions> agent_of(const RankEnv& env);

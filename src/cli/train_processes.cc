@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/contains.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/interrupt.h"
 #include "cli/option_range.h"
@@ -273,6 +274,7 @@ class LaunchLeader {
 
 // Another rank of a launch.
 Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const TrainWork& work) {
+  GLINT_LOG(kInfo, env.describe_ranks());
   GLINT_TRY(const AgentOptions agent, agent_of(env));
   GLINT_TRY(RankStream stream, come_to_leader(agent, false));
   // The thread that listens may outlive this.

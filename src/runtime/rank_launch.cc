@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/ending_signals.h"
@@ -16,6 +19,7 @@
 #include "base/machine.h"
 #include "base/spawn_program.h"
 #include "base/str.h"
+#include "base/undo.h"
 
 namespace glint {
 namespace {
@@ -194,9 +198,40 @@ Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
   }
 }
 
-Status run_rank_agent(const AgentOptions& options) {
+namespace {
+
+// The signals that end a server, of a process whose threads run ranks: ignored while one runs.
+class LeadersSignals {
+ public:
+  LeadersSignals() { ::signal(SIGPIPE, SIG_IGN); }  // a log that nobody reads ends no rank
+  void begin_rank() {
+    const std::lock_guard lock(mutex_);
+    if (num_running_++ > 0) return;
+    struct sigaction ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      ::sigaction(kEndingSignals[i], &ignore, &before_[i]);
+  }
+  void end_rank() {
+    const std::lock_guard lock(mutex_);
+    if (--num_running_ > 0) return;
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      ::sigaction(kEndingSignals[i], &before_[i], nullptr);
+  }
+
+ private:
+  std::mutex mutex_;
+  int num_running_ = 0;
+  std::array<struct sigaction, std::size(kEndingSignals)> before_ = {};
+};
+
+Status run_rank_agent(const AgentOptions& options, LeadersSignals& signals) {
   const std::string name = str("rank ", options.self.rank);
   for (bool again = false;; again = true) {
+    if (again) {
+      GLINT_LOG(kInfo,
+                str(name, " looks for rank 0 at ", options.leader, ":", options.port, " again"));
+    }
     Result<RankStream> came = come_to_leader(options, again);
     if (!came.ok() && came.error().code == ErrorCode::kNotFound) {
       GLINT_LOG(kInfo, name + " ends: rank 0 has");
@@ -205,8 +240,8 @@ Status run_rank_agent(const AgentOptions& options) {
     GLINT_TRY(const RankStream stream, std::move(came));
     GLINT_LOG(kInfo, name + " serves until rank 0 ends; SIGTERM and Ctrl-C are for that one");
     const OwnedFd others(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
-    // Signals that end a server are its leader's to hear.
-    ignore_ending_signals();
+    signals.begin_rank();
+    const Undo end_rank([&] { signals.end_rank(); });
     const OwnedFd* const given[] = {&others};
     GLINT_TRY(
         const pid_t pid,
@@ -214,6 +249,20 @@ Status run_rank_agent(const AgentOptions& options) {
             .in(name));
     if (await_rank(pid, stream) == 2) return invalid(name + " cannot be run; rank 0 says why");
   }
+}
+
+}  // namespace
+
+Status run_rank_agents(const std::vector<AgentOptions>& ranks) {
+  LeadersSignals signals;
+  std::vector<Status> ends(ranks.size(), Ok{});
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < ranks.size(); ++i)
+    others.emplace_back([&, i] { ends[i] = run_rank_agent(ranks[i], signals); });
+  ends[0] = run_rank_agent(ranks[0], signals);
+  for (std::thread& other : others) other.join();
+  for (Status& end : ends) GLINT_TRY_STATUS(std::move(end));
+  return Ok{};
 }
 
 }  // namespace glint

@@ -76,8 +76,10 @@ struct AgentOptions {
 // kUnavailable where it is not reached in time, and with its words where it refuses.
 Result<RankStream> come_to_leader(const AgentOptions& options, bool again);
 
-// Runs a rank for its leader, as often as this asks; returns when the leader has ended. Fails where
-// there is none, or none to be reached any more, or where the rank cannot be run.
-Status run_rank_agent(const AgentOptions& options);
+// Runs ranks for their leader, as often as this asks; returns when the leader has ended. Fails
+// where there is none, or none to be reached any more, or where a rank cannot be run. Signals that
+// end a server are for the leader while one of the ranks runs, and for this process while none
+// does.
+Status run_rank_agents(const std::vector<AgentOptions>& ranks);
 
 }  // namespace glint

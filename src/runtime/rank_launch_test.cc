@@ -146,7 +146,7 @@ TEST(RankAgent, ends_with_a_leader_that_never_took_it_in) {
   const AgentOptions agent = {.self = kHello, .leader = "127.0.0.1", .port = port_of(*listener)};
   Status end = Error{};
   const auto begin = std::chrono::steady_clock::now();
-  std::thread comes([&] { end = run_rank_agent(agent); });
+  std::thread comes([&] { end = run_rank_agents({agent}); });
   const OwnedFd came = accept_tcp(*listener, seconds_from_now(10)).value();
   listener.reset();
   ::shutdown(came.get(), SHUT_RDWR);
