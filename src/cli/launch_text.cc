@@ -24,10 +24,13 @@ std::string probe(const char* kind, const char* path) {
 // The pod of a machine; the leader's is the one that answers requests.
 std::string pod(const LaunchText& launch, bool leads) {
   const bool is_path = launch.model.starts_with('/');
+  const bool with_shm = launch.gpus > 1;  // NCCL takes more than the 64 MiB that containers have
   const std::string resources = str("memory: ", mebibytes(launch.memory), "Mi",
                                     launch.gpus > 0 ? str(", nvidia.com/gpu: ", launch.gpus) : "");
   std::string text =
       str("        spec:\n"
+          // Longer than answers get to end after SIGTERM (--shutdown-timeout), on every machine.
+          "          terminationGracePeriodSeconds: 90\n"
           "          containers:\n"
           "          - name: glint\n"
           "            image: glint\n"
@@ -39,13 +42,16 @@ std::string pod(const LaunchText& launch, bool leads) {
               "            volumeMounts:\n"
               "            - {name: model, mountPath: ",
               in_quotes(is_path ? launch.model : "/root/.cache/huggingface", "''"),
-              ", readOnly: true}\n");
+              ", readOnly: true}\n",
+              with_shm ? "            - {name: shm, mountPath: /dev/shm}\n" : "");
   if (leads) {
     text += probe("startupProbe", "/health") + "              failureThreshold: 360\n";
     text += probe("readinessProbe", "/health");
   }
-  text += str("          volumes:\n          - {name: model, hostPath: {path: ",
-              in_quotes(is_path ? launch.model : "/var/lib/huggingface", "''"), "}}\n");
+  text +=
+      str("          volumes:\n          - {name: model, hostPath: {path: ",
+          in_quotes(is_path ? launch.model : "/var/lib/huggingface", "''"), "}}\n",
+          with_shm ? "          - {name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}\n" : "");
   return text;
 }
 
