@@ -25,6 +25,7 @@ namespace glint {
 namespace {
 
 constexpr int kHelloSeconds = 5;
+constexpr int kTellSeconds = 10;  // then a rank that waits says for whom
 constexpr int kLookMilliseconds = 100;
 constexpr std::size_t kMostHello = 4096;  // bytes
 // One after another, before nobody is there to be met: a proxy may stand before a leader that
@@ -122,11 +123,16 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
   GLINT_LOG(kInfo, str("rank 0 waits at port ", port_of(listener_), " for the ranks from ", first_,
                        " to ", self_.size - 1));
   for (bool came_twice = false; missing() != all.end();) {
-    Result<OwnedFd> socket = accept_tcp(listener_, deadline);
+    Result<OwnedFd> socket =
+        accept_tcp(listener_, std::min(deadline, seconds_from_now(kTellSeconds)));
     if (!socket.ok()) {
-      return unavailable(str("rank ", missing() - all.begin() + first_, " of ", self_.size,
-                             " has not come to port ", port_of(listener_),
-                             " in time; does it run, and can it reach this machine?"));
+      const std::string late = str("rank ", missing() - all.begin() + first_, " of ", self_.size,
+                                   " has not come to port ", port_of(listener_));
+      if (std::chrono::steady_clock::now() >= deadline) {
+        return unavailable(late + " in time; does it run, and can it reach this machine?");
+      }
+      log(LogLevel::kWarning, late + " yet");
+      continue;
     }
     RankStream stream(std::move(socket).value());
     stream.set_receive_seconds(kHelloSeconds);
@@ -171,10 +177,16 @@ Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
   const std::string leader = str(options.leader, ":", options.port);
   for (int hang_ups = 0;; again = true) {
     const Deadline deadline = seconds_from_now(again ? kReturnSeconds : kMeetSeconds);
-    GLINT_TRY(
-        OwnedFd connected,
-        connect_tcp(options.leader, options.port, deadline, !again).in(name + " finds no rank 0"));
-    RankStream stream(std::move(connected));
+    const auto connect = [&](Deadline end) {
+      return connect_tcp(options.leader, options.port, end, !again).in(name + " finds no rank 0");
+    };
+    Result<OwnedFd> connected = connect(std::min(deadline, seconds_from_now(kTellSeconds)));
+    if (!connected.ok() && connected.error().code == ErrorCode::kUnavailable) {
+      log(LogLevel::kWarning, connected.error().message + "; it looks on");
+      connected = connect(deadline);
+    }
+    if (!connected.ok()) return connected.error();
+    RankStream stream(std::move(connected).value());
     stream.set_receive_seconds(kMeetSeconds);
     (void)stream.send(write_hello(options.self));  // whoever has hung up does not answer
     const Result<std::string> answer = stream.receive(kMostHello);

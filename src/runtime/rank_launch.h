@@ -47,7 +47,6 @@ class RankGate {
   // is taken.
   static Result<std::unique_ptr<RankGate>> open(int port, RankHello self, int first = 1);
 
-  const RankHello& self() const { return self_; }
   int first() const { return first_; }
   // The ranks from first() on, as soon as all are there. Those of another build or size are told
   // so, and it fails; those of another launch are told so, too, and sent away, as strangers are.

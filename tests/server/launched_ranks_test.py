@@ -155,6 +155,16 @@ def ranks_end_with_their_launcher():
     assert any(f"torchrun (process {launcher.pid}), which has started this rank, has ended" in one for one in said), said
 
 
+def ranks_that_wait_say_for_whom():
+    ports = free_port(), free_port()
+    waits = [follower(rank, 2, port, "--tp", 2, *FLAGS, "--port", 0) for rank, port in enumerate(ports)]
+    for process, why in zip(waits, (f"rank 1 of 2 has not come to port {ports[0]} yet",
+                                    f"rank 1 finds no rank 0: cannot connect to 127.0.0.1:{ports[1]}: Connection refused; it looks on")):
+        assert any(why in line for line in process.stderr), why  # it ends with the first such line
+        process.terminate()
+        assert process.wait(10) == -signal.SIGTERM
+
+
 def a_machine_that_follows_has_a_plan():
     line = [GLINT, "serve", MODEL, "--tp", "2", "--pp", "2", "--threads", "4", "--nnodes", "2", "--node-rank", "1", "--master-addr", "a", "--dry-run"]
     said = subprocess.run(line, capture_output=True, text=True, timeout=60)
@@ -269,6 +279,7 @@ else:
     a_server_ends_while_it_waits_for_a_rank()
     an_agent_that_looks_for_its_leader_ends_by_a_signal()
     ranks_end_with_their_launcher()
+    ranks_that_wait_say_for_whom()
     a_machine_that_follows_has_a_plan()
     what_differs_is_refused()
     machines_share_the_ranks(text)
