@@ -5,7 +5,7 @@
 namespace glint {
 namespace {
 
-constexpr int kPort = 8000;
+constexpr int kPort = 8000, kCpusPerGpu = 8;
 
 std::int64_t mebibytes(std::int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 
@@ -89,7 +89,9 @@ std::string slurm_script(const LaunchText& launch) {
   for (const std::string& word : launch.words) words += " " + word;
   return str("#!/bin/bash\n#SBATCH --job-name=glint\n#SBATCH --nodes=", launch.machines,
              "\n#SBATCH --ntasks-per-node=1\n#SBATCH --mem=", mebibytes(launch.memory), "M\n",
-             launch.gpus > 0 ? str("#SBATCH --gpus-per-node=", launch.gpus, '\n')
+             // Without a word of CPUs a task has one.
+             launch.gpus > 0 ? str("#SBATCH --gpus-per-node=", launch.gpus,
+                                   "\n#SBATCH --cpus-per-gpu=", kCpusPerGpu, '\n')
                              : "#SBATCH --exclusive\n",
              "#SBATCH --requeue\n"
              "srun --kill-on-bad-exit=1 glint serve ",

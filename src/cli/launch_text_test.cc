@@ -57,8 +57,9 @@ TEST(KubernetesManifest, has_shared_memory_for_several_gpus) {
 
 TEST(SlurmScript, starts_a_process_a_node) {
   const std::string text = slurm_script({.model = "zai-org/GLM-5", .memory = 1 << 20, .gpus = 8});
-  for (const char* line : {"#SBATCH --nodes=1\n", "#SBATCH --mem=1M\n", "--gpus-per-node=8\n",
-                           "glint serve 'zai-org/GLM-5' --host 0.0.0.0 --port 8000"}) {
+  for (const char* line :
+       {"#SBATCH --nodes=1\n", "#SBATCH --mem=1M\n", "--gpus-per-node=8\n",
+        "#SBATCH --cpus-per-gpu=8\n", "glint serve 'zai-org/GLM-5' --host 0.0.0.0 --port 8000"}) {
     EXPECT_NE(text.find(line), text.npos) << text;
   }
   EXPECT_NE(slurm_script({.model = "/it's", .words = {"--tp", "2"}, .machines = 2})
