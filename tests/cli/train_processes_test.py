@@ -176,7 +176,7 @@ def a_rank_that_freezes_or_ends_before_all_have_met_is_lost(tmp):
                 if answer:
                     say(answer)
             other.shutdown(socket.SHUT_RDWR)
-        said = leader.communicate(timeout=20)[1]
+        said = leader.communicate(timeout=28)[1]
         check(leader.returncode == 3 and why in said, "the leader ends", said)
 
 
