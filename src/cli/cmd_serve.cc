@@ -271,6 +271,7 @@ TrainerConfig trainer_config(int threads, const Cli& cli) {
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
   GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
+  const std::jthread launcher = watch_launcher(launch);
   if (given.headless && (!launch || launch->rank == 0)) {
     return invalid(
         "--headless is for machines that follow another, and this is the first, which serves; say "

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -34,6 +33,8 @@ Result<std::string> program_build() {
 
 namespace {
 
+constexpr int kLauncherLookMilliseconds = 100;
+
 // The nearest ancestor that was started without the variable: scripts may stand between.
 pid_t process_without(const std::string& variable) {
   for (pid_t pid = ::getppid();;) {
@@ -49,18 +50,20 @@ pid_t process_without(const std::string& variable) {
 
 }  // namespace
 
-void end_with_launcher(const RankEnv& env) {
-  if (env.mark.empty()) return;
-  const pid_t pid = process_without(env.mark);
-  OwnedFd launcher(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!launcher) return;
-  std::thread([launcher = std::move(launcher), what = str(env.launcher, " (process ", pid, ")")] {
-    pollfd ended = {.fd = launcher.get(), .events = POLLIN, .revents = 0};
-    while (::poll(&ended, 1, -1) < 0) {
+std::jthread watch_launcher(const std::optional<RankEnv>& launch) {
+  if (!launch || launch->mark.empty()) return {};
+  const pid_t pid = process_without(launch->mark);
+  OwnedFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return {};
+  const std::string name = str(launch->launcher, " (process ", pid, ")");
+  return std::jthread([process = std::move(process), name](const std::stop_token& stop) {
+    pollfd ended = {.fd = process.get(), .events = POLLIN, .revents = 0};
+    while (::poll(&ended, 1, kLauncherLookMilliseconds) <= 0) {
+      if (stop.stop_requested()) return;
     }
-    log(LogLevel::kWarning, what + ", which has started this rank, has ended; so does the rank");
+    log(LogLevel::kWarning, name + ", which has started this rank, has ended; so does the rank");
     ::kill(::getpid(), SIGTERM);
-  }).detach();
+  });
 }
 
 Result<RankHello> hello_of(const RankEnv& env) {
@@ -93,7 +96,6 @@ int num_ranks(const LayoutOptions& layout) {
 
 Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked, const Cli& cli) {
   GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher, ranks));
-  if (env) end_with_launcher(*env);
   if (!env || env->size == ranks) return env;
   return invalid(str(env->describe(), ", and ", asked,
                      "; start as many as there are ranks, or unset its variables"));
@@ -106,7 +108,6 @@ Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
   if (!env && ranks > 1) {
     GLINT_TRY(env, read_rank_env(cli.environment.launcher, ranks));
   }
-  if (env) end_with_launcher(*env);
   if (!env || ranks % env->size == 0) return env;
   return wrong_number(*env, str("--tp is ", layout.tp, dp > 1 ? str(", in ", dp, " shards") : "",
                                 layout.pp > 1 ? str(", in ", layout.pp, " stages") : ""));

@@ -342,6 +342,7 @@ Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shap
   if (cli.is_rank) return run_started_rank(shape, cli, work);
   GLINT_TRY(const std::optional<RankEnv> env,
             launched_rank(shape.num_ranks(), "the layout is " + describe(shape), cli));
+  const std::jthread launcher = watch_launcher(env);
   if (!env) return supervise(shape, options.max_restarts, cli);
   if (env->rank > 0) return follow_launch(*env, shape, cli, work);
   return LaunchLeader(cli).run(*env, shape, work);
