@@ -6,9 +6,11 @@
 
 namespace glint {
 
+inline constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
 // From now on they do not end this one.
 inline void ignore_ending_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
+  for (const int number : kEndingSignals) ::signal(number, SIG_IGN);
 }
 
 // The calling thread hears of none of the latter: their handlers are those of the line editor,

@@ -107,6 +107,7 @@ Result<OwnedFd> accept_tcp(const OwnedFd& listener, Deadline deadline) {
     if (ready <= 0) return unavailable("nobody has connected in time");
     OwnedFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (socket) return watched(std::move(socket));
+    if (errno == EINVAL) return unavailable("nobody listens any more");  // it was shut down
   }
 }
 

@@ -20,7 +20,7 @@ inline Deadline seconds_from_now(int seconds) {
 Result<OwnedFd> listen_tcp(int port);
 int port_of(const OwnedFd& listener);
 
-// The next connection; kUnavailable where none comes in time.
+// The next connection; kUnavailable where none comes in time, or `listener` is shut down.
 Result<OwnedFd> accept_tcp(const OwnedFd& listener, Deadline deadline);
 
 // Connects to a name or an address. Tries again until `deadline` where there is no way to it; then

@@ -271,6 +271,7 @@ TrainerConfig trainer_config(int threads, const Cli& cli) {
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
   GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
+  const std::jthread launcher = watch_launcher(launch);
   if (given.headless && (!launch || launch->rank == 0)) {
     return invalid(
         "--headless is for machines that follow another, and this is the first, which serves; say "
@@ -292,7 +293,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(facts.ranks, fit_launch(options, facts.config, resolved.threads,
                                     makes_whole_weights(options, resolved), launch));
   GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
-  if (launch && launch->rank > 0) return options.dry_run ? Status(Ok{}) : follow_server(*launch);
+  const bool follows = launch && launch->rank > 0;
+  if (follows && !options.dry_run) return follow_server(*launch);
   GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
   resolved.shape = facts.ranks.shape;
   GLINT_TRY_STATUS(
@@ -310,6 +312,10 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   tell_graph_flags(given.graphs, backend->device(), cli);
   tell_environment(cli.environment, cli);
   if (options.dry_run) {
+    if (follows) {
+      cli.console.note(launch->describe_ranks() +
+                       ", which plans by its machine's memory, as this plan does by this one's");
+    }
     return print_plan(options, resolved, formats_of(facts, resolved, checkpoint), facts, graphs,
                       plan, *backend, cli);
   }

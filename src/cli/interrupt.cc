@@ -26,6 +26,8 @@ void on_interrupt(int) {
   }
 }
 
+void end_by(int signal) { ::_exit(128 + signal); }
+
 // The pipe of the ShutdownGuard; -1 when there is none, or after the first signal.
 std::atomic<int> shutdown_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -53,6 +55,8 @@ void end_program(int exit_code) { ::_exit(exit_code); }
 
 void handle_interrupts() {
   set_handler(SIGINT, on_interrupt, 0);  // without SA_RESTART: a blocking read returns
+  // The first process of a container gets no signal that it does not handle.
+  if (::getpid() == 1) set_handler(SIGTERM, end_by, 0);
 }
 
 void ignore_interrupts() {

@@ -5,7 +5,7 @@
 namespace glint {
 namespace {
 
-constexpr int kPort = 8000;
+constexpr int kPort = 8000, kCpusPerGpu = 8;
 
 std::int64_t mebibytes(std::int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 
@@ -24,10 +24,13 @@ std::string probe(const char* kind, const char* path) {
 // The pod of a machine; the leader's is the one that answers requests.
 std::string pod(const LaunchText& launch, bool leads) {
   const bool is_path = launch.model.starts_with('/');
+  const bool with_shm = launch.gpus > 1;  // NCCL takes more than the 64 MiB that containers have
   const std::string resources = str("memory: ", mebibytes(launch.memory), "Mi",
                                     launch.gpus > 0 ? str(", nvidia.com/gpu: ", launch.gpus) : "");
   std::string text =
       str("        spec:\n"
+          // Longer than answers get to end after SIGTERM (--shutdown-timeout), on every machine.
+          "          terminationGracePeriodSeconds: 90\n"
           "          containers:\n"
           "          - name: glint\n"
           "            image: glint\n"
@@ -39,13 +42,16 @@ std::string pod(const LaunchText& launch, bool leads) {
               "            volumeMounts:\n"
               "            - {name: model, mountPath: ",
               in_quotes(is_path ? launch.model : "/root/.cache/huggingface", "''"),
-              ", readOnly: true}\n");
+              ", readOnly: true}\n",
+              with_shm ? "            - {name: shm, mountPath: /dev/shm}\n" : "");
   if (leads) {
     text += probe("startupProbe", "/health") + "              failureThreshold: 360\n";
     text += probe("readinessProbe", "/health");
   }
-  text += str("          volumes:\n          - {name: model, hostPath: {path: ",
-              in_quotes(is_path ? launch.model : "/var/lib/huggingface", "''"), "}}\n");
+  text +=
+      str("          volumes:\n          - {name: model, hostPath: {path: ",
+          in_quotes(is_path ? launch.model : "/var/lib/huggingface", "''"), "}}\n",
+          with_shm ? "          - {name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}\n" : "");
   return text;
 }
 
@@ -83,7 +89,9 @@ std::string slurm_script(const LaunchText& launch) {
   for (const std::string& word : launch.words) words += " " + word;
   return str("#!/bin/bash\n#SBATCH --job-name=glint\n#SBATCH --nodes=", launch.machines,
              "\n#SBATCH --ntasks-per-node=1\n#SBATCH --mem=", mebibytes(launch.memory), "M\n",
-             launch.gpus > 0 ? str("#SBATCH --gpus-per-node=", launch.gpus, '\n')
+             // Without a word of CPUs a task has one.
+             launch.gpus > 0 ? str("#SBATCH --gpus-per-node=", launch.gpus,
+                                   "\n#SBATCH --cpus-per-gpu=", kCpusPerGpu, '\n')
                              : "#SBATCH --exclusive\n",
              "#SBATCH --requeue\n"
              "srun --kill-on-bad-exit=1 glint serve ",

@@ -34,6 +34,7 @@ TEST(KubernetesManifest, is_a_group_that_restarts_as_one) {
     EXPECT_EQ(at(one, {"command"}), Json(Json::Array{"glint", "serve", "/models/it's", "--host",
                                                      "0.0.0.0", "--port", "8000", "--tp", "4"}));
     EXPECT_EQ(at(one, {"resources", "requests", "memory"}), Json("4Mi"));
+    EXPECT_EQ(at(group, {role, "spec", "terminationGracePeriodSeconds"}), Json(90));
     const bool leads = role == std::string("leaderTemplate");
     EXPECT_EQ(one.find("readinessProbe") != nullptr, leads);  // the others serve nothing
   }
@@ -41,10 +42,24 @@ TEST(KubernetesManifest, is_a_group_that_restarts_as_one) {
   EXPECT_EQ(at(service, {"spec", "selector"}), at(group, {"leaderTemplate", "metadata", "labels"}));
 }
 
+TEST(KubernetesManifest, has_shared_memory_for_several_gpus) {
+  for (const int gpus : {1, 8}) {
+    const std::string text = kubernetes_manifest({.model = "/m", .gpus = gpus});
+    const Json set = parse_yaml(text.substr(0, text.find("---\n"))).value();
+    const Json& pod = at(set, {"spec", "leaderWorkerTemplate", "leaderTemplate", "spec"});
+    const Json& one = at(pod, {"containers"}).as_array().front();
+    EXPECT_EQ(at(pod, {"volumes"}).as_array().size(), gpus > 1 ? 2u : 1u);
+    EXPECT_EQ(at(one, {"volumeMounts"}).as_array().back() ==
+                  Json(Json::Object{{"name", "shm"}, {"mountPath", "/dev/shm"}}),
+              gpus > 1);
+  }
+}
+
 TEST(SlurmScript, starts_a_process_a_node) {
   const std::string text = slurm_script({.model = "zai-org/GLM-5", .memory = 1 << 20, .gpus = 8});
-  for (const char* line : {"#SBATCH --nodes=1\n", "#SBATCH --mem=1M\n", "--gpus-per-node=8\n",
-                           "glint serve 'zai-org/GLM-5' --host 0.0.0.0 --port 8000"}) {
+  for (const char* line :
+       {"#SBATCH --nodes=1\n", "#SBATCH --mem=1M\n", "--gpus-per-node=8\n",
+        "#SBATCH --cpus-per-gpu=8\n", "glint serve 'zai-org/GLM-5' --host 0.0.0.0 --port 8000"}) {
     EXPECT_NE(text.find(line), text.npos) << text;
   }
   EXPECT_NE(slurm_script({.model = "/it's", .words = {"--tp", "2"}, .machines = 2})

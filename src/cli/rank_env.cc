@@ -69,7 +69,7 @@ struct Names {
 };
 
 Result<RankEnv> read(const Variables& v, const Names& names, int ranks = 1) {
-  RankEnv env = {.launcher = names.launcher, .size = ranks};
+  RankEnv env = {.launcher = names.launcher, .size = ranks, .mark = names.rank};
   if (names.size) {
     GLINT_TRY(env.size, v.number(names.size, 1, kMostRanks));
   }
@@ -102,6 +102,8 @@ Result<std::optional<RankEnv>> read_torchrun(const Variables& v) {
   const std::string launch =
       str(v.text("MASTER_ADDR"), ":", v.text("MASTER_PORT"), " ", v.text("TORCHELASTIC_RUN_ID"),
           " ", v.text("TORCHELASTIC_RESTART_COUNT"));
+  // Without torchrun people set the variables, or Kubernetes does.
+  env.mark = v.has("TORCHELASTIC_RUN_ID") ? "TORCHELASTIC_RUN_ID" : "";
   // There torchrun itself listens.
   if (v.text("TORCHELASTIC_USE_AGENT_STORE") == "True" && env.port != 0) ++env.port;
   return complete(std::move(env), launch, "", "set MASTER_ADDR to its host, or unset RANK");
@@ -130,6 +132,7 @@ Result<std::optional<RankEnv>> read_slurm(const Variables& v) {
 Result<std::optional<RankEnv>> read_lws(const Variables& v) {
   GLINT_TRY(RankEnv env,
             read(v, {"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", nullptr}));
+  env.mark.clear();
   const std::string leader = v.text("LWS_LEADER_ADDRESS");
   return complete(std::move(env), leader, leader, "set LWS_LEADER_ADDRESS");
 }
@@ -168,6 +171,11 @@ void RankEnv::deal_out(int ranks) {
 std::string RankEnv::describe() const {
   if (launcher == kNodes) return str(kNodes, " is ", size);
   return str(launcher, " has started ", size, " processes");
+}
+
+std::string RankEnv::describe_ranks() const {
+  return str(count == 1 ? str("rank ", rank) : str("ranks ", rank, " to ", rank + count - 1),
+             " of ", size, ", by ", launcher, "; the first is at ", leader, ":", port);
 }
 
 Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options) {

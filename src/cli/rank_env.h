@@ -18,11 +18,15 @@ struct RankEnv {
   std::string leader = {};  // the host of rank 0
   int port = 0;             // where it is met
   int count = 1;            // ranks of this process: `rank` and those after it
+  // The variable that its launcher, which stays, has set for it; empty where nobody stays.
+  std::string mark = {};
 
   // The same where each of the `size` processes is to have some of `ranks`, as many as the others.
   void deal_out(int ranks);
   // "torchrun has started 3 processes"
   std::string describe() const;
+  // "ranks 2 to 3 of 4, by --nnodes; the first is at node1:29501"
+  std::string describe_ranks() const;
 };
 
 // A process on each machine, as the command line of each says it.

@@ -177,6 +177,27 @@ TEST(ServeDialect, machines_are_as_others_spell_them) {
       "to run here; machines must have as many each (--data-parallel-size-local)");
 }
 
+TEST(ServeDialect, shards_behind_a_balancer_are_servers_of_their_own) {
+  const auto shards = [](const std::string& line) {
+    const Served served = serve(Dialect::kVllm, words(line));
+    return served.error.empty() ? str(served.options.dp, " of ", served.options.nnodes)
+                                : served.error;
+  };
+  EXPECT_EQ(shards("m -dp 4 --data-parallel-rank 3 --data-parallel-address a -dpp 13345"),
+            "1 of 1");
+  EXPECT_EQ(shards("m -dp 4 -dpe -dpl 1"), "1 of 1");
+  EXPECT_EQ(shards("m -dp 4 -dpl 2 -dpr 2 --data-parallel-hybrid-lb"), "2 of 1");
+  EXPECT_EQ(shards("m -dp 2 -dph -ep"), "2 of 1");
+  EXPECT_EQ(shards("m -dp 4 -dpn 4"),
+            "--data-parallel-size is 4, and --data-parallel-rank makes this server the 1 from "
+            "number 4 on; there are numbers 0 to 3");
+  EXPECT_EQ(shards("m -dp 4 -dpn 0 -ep"),
+            "--data-parallel-rank makes servers of their own, and experts are shared within one: "
+            "leave --enable-expert-parallel out, then each server holds all experts; or leave "
+            "--data-parallel-rank out, then one server runs all 4 shards, on machines by "
+            "--data-parallel-start-rank");
+}
+
 TEST(ServeDialect, the_balance_of_experts_is_as_others_spell_it) {
   const auto balance = [](Dialect dialect, std::vector<std::string> line) {
     const Served served = serve(dialect, line);

@@ -1,10 +1,13 @@
 #include "cli/served_ranks.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
-#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -28,6 +31,41 @@ Result<std::string> program_build() {
   return build;
 }
 
+namespace {
+
+constexpr int kLauncherLookMilliseconds = 100;
+
+// The nearest ancestor that was started without the variable: scripts may stand between.
+pid_t process_without(const std::string& variable) {
+  for (pid_t pid = ::getppid();;) {
+    const Result<std::string> variables = read_file(str("/proc/", pid, "/environ"));
+    const Result<std::string> stat = read_file(str("/proc/", pid, "/stat"));
+    if (!variables.ok() || !stat.ok()) return pid;
+    const std::string all = '\0' + variables.value();
+    if (all.find('\0' + variable + '=') == all.npos) return pid;
+    const std::size_t end = stat.value().rfind(')');
+    pid = std::atoi(stat.value().c_str() + end + 4);
+  }
+}
+
+}  // namespace
+
+std::jthread watch_launcher(const std::optional<RankEnv>& launch) {
+  if (!launch || launch->mark.empty()) return {};
+  const pid_t pid = process_without(launch->mark);
+  OwnedFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return {};
+  const std::string name = str(launch->launcher, " (process ", pid, ")");
+  return std::jthread([process = std::move(process), name](const std::stop_token& stop) {
+    pollfd ended = {.fd = process.get(), .events = POLLIN, .revents = 0};
+    while (::poll(&ended, 1, kLauncherLookMilliseconds) <= 0) {
+      if (stop.stop_requested()) return;
+    }
+    log(LogLevel::kWarning, name + ", which has started this rank, has ended; so does the rank");
+    ::kill(::getpid(), SIGTERM);
+  });
+}
+
 Result<RankHello> hello_of(const RankEnv& env) {
   GLINT_TRY(std::string build, program_build());
   return RankHello{.build = std::move(build),
@@ -39,8 +77,6 @@ Result<RankHello> hello_of(const RankEnv& env) {
 
 Result<AgentOptions> agent_of(const RankEnv& env) {
   GLINT_TRY(RankHello self, hello_of(env));
-  GLINT_LOG(kInfo, str("rank ", env.rank, " of ", env.size, ", by ", env.launcher,
-                       "; the first is at ", env.leader, ":", env.port));
   return AgentOptions{.self = std::move(self), .leader = env.leader, .port = env.port};
 }
 
@@ -97,19 +133,13 @@ Result<FittedShape> fit_launch(const LayoutOptions& layout, const ModelConfig& c
 }
 
 Status follow_server(const RankEnv& env) {
+  GLINT_LOG(kInfo, env.describe_ranks());
   std::vector<AgentOptions> agents;
   for (RankEnv one = env; one.rank < env.rank + env.count; ++one.rank) {
     GLINT_TRY(agents.emplace_back(), agent_of(one));
     agents.back().command = {kProgram, kRankProcessArgument};
   }
-  std::vector<Status> ends(agents.size(), Ok{});
-  std::vector<std::thread> others;
-  for (std::size_t i = 1; i < agents.size(); ++i)
-    others.emplace_back([&, i] { ends[i] = run_rank_agent(agents[i]); });
-  ends[0] = run_rank_agent(agents[0]);
-  for (std::thread& other : others) other.join();
-  for (Status& end : ends) GLINT_TRY_STATUS(std::move(end));
-  return Ok{};
+  return run_rank_agents(agents);
 }
 
 Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,

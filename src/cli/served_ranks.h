@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "cli/model_options.h"
 #include "cli/rank_env.h"
@@ -18,6 +19,10 @@ inline constexpr int kRanksLostExitCode = 3;
 
 // This program: its version, and a checksum of its file, by which programs of one version differ.
 Result<std::string> program_build();
+
+// While it lives, this process gets SIGTERM once the program that has launched it is gone, which
+// cannot send it any more.
+std::jthread watch_launcher(const std::optional<RankEnv>& launch);
 
 // A launched rank, as the others meet it; and as one that is not the first comes to it.
 Result<RankHello> hello_of(const RankEnv& env);

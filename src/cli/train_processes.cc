@@ -1,6 +1,7 @@
 #include "cli/train_processes.h"
 
 #include <fcntl.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "base/contains.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/interrupt.h"
 #include "cli/option_range.h"
@@ -226,12 +228,29 @@ class LaunchLeader {
       GLINT_TRY_STATUS(peers_[i].stream.send(dump_json(start)));
       peers_[i].stream.set_receive_seconds(kSilence);
     }
-    return groups_->connect(pointers_, [this](std::size_t i) -> Result<int> {
+    std::atomic<bool> connected = false;
+    std::thread watcher([&] {
+      while (!connected) lose_who_hangs_up();
+    });
+    Status status = groups_->connect(pointers_, [this](std::size_t i) -> Result<int> {
       const Result<std::string> text = peers_[i].stream.receive();
       if (!text.ok()) lose(str("rank ", i + 1, " shows no life"));
       GLINT_TRY(const Json said, parse_json(text.value()));
       return static_cast<int>(said.find("port")->as_int());
     });
+    connected = true;
+    watcher.join();
+    return status;
+  }
+  // Ranks that connect to each other show no life yet, but are heard to end.
+  void lose_who_hangs_up() {
+    std::vector<pollfd> streams;
+    for (const RankPeer& peer : peers_)
+      streams.push_back({.fd = peer.stream.fd(), .events = POLLRDHUP, .revents = 0});
+    if (::poll(streams.data(), streams.size(), kRankBeatMilliseconds) <= 0) return;
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      if (streams[i].revents != 0) lose(str("rank ", i + 1, " has ended"));
+    }
   }
   void watch() {
     Ends ends;
@@ -273,6 +292,7 @@ class LaunchLeader {
 
 // Another rank of a launch.
 Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const TrainWork& work) {
+  GLINT_LOG(kInfo, env.describe_ranks());
   GLINT_TRY(const AgentOptions agent, agent_of(env));
   GLINT_TRY(RankStream stream, come_to_leader(agent, false));
   // The thread that listens may outlive this.
@@ -322,6 +342,7 @@ Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shap
   if (cli.is_rank) return run_started_rank(shape, cli, work);
   GLINT_TRY(const std::optional<RankEnv> env,
             launched_rank(shape.num_ranks(), "the layout is " + describe(shape), cli));
+  const std::jthread launcher = watch_launcher(env);
   if (!env) return supervise(shape, options.max_restarts, cli);
   if (env->rank > 0) return follow_launch(*env, shape, cli, work);
   return LaunchLeader(cli).run(*env, shape, work);

@@ -348,11 +348,13 @@ TEST(SocketComm, waits_for_nobody_who_is_gone_and_can_connect_again) {
 
   sockets = sockets_of(2);
   comm.connect(std::move(sockets[0]));
+  EXPECT_EQ(*comm.ended(), 0u);
   std::thread ender([&] { comm.end(); });
   values.assign(10, 3.0f);
   comm.broadcast(tensor(values), 1);  // which nobody sends
   EXPECT_EQ(values, std::vector<float>(10, 0.0f));
   EXPECT_EQ(lost.size(), 1u);
+  EXPECT_NE(*comm.ended(), 0u);
   ender.join();
 }
 

@@ -35,6 +35,7 @@ class SocketComm final : public Comm {
   void send(const Tensor& x, int to) override;
   void recv(const Tensor& x, int from) override;
   void barrier() override;
+  const std::atomic<std::uint32_t>* ended() const override { return &ended_; }
 
  private:
   // In front of what a rank tells another.

@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/ending_signals.h"
@@ -16,11 +19,13 @@
 #include "base/machine.h"
 #include "base/spawn_program.h"
 #include "base/str.h"
+#include "base/undo.h"
 
 namespace glint {
 namespace {
 
 constexpr int kHelloSeconds = 5;
+constexpr int kTellSeconds = 10;  // then a rank that waits says for whom
 constexpr int kLookMilliseconds = 100;
 constexpr std::size_t kMostHello = 4096;  // bytes
 // One after another, before nobody is there to be met: a proxy may stand before a leader that
@@ -118,11 +123,16 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
   GLINT_LOG(kInfo, str("rank 0 waits at port ", port_of(listener_), " for the ranks from ", first_,
                        " to ", self_.size - 1));
   for (bool came_twice = false; missing() != all.end();) {
-    Result<OwnedFd> socket = accept_tcp(listener_, deadline);
+    Result<OwnedFd> socket =
+        accept_tcp(listener_, std::min(deadline, seconds_from_now(kTellSeconds)));
     if (!socket.ok()) {
-      return unavailable(str("rank ", missing() - all.begin() + first_, " of ", self_.size,
-                             " has not come to port ", port_of(listener_),
-                             " in time; does it run, and can it reach this machine?"));
+      const std::string late = str("rank ", missing() - all.begin() + first_, " of ", self_.size,
+                                   " has not come to port ", port_of(listener_));
+      if (std::chrono::steady_clock::now() >= deadline) {
+        return unavailable(late + " in time; does it run, and can it reach this machine?");
+      }
+      log(LogLevel::kWarning, late + " yet");
+      continue;
     }
     RankStream stream(std::move(socket).value());
     stream.set_receive_seconds(kHelloSeconds);
@@ -167,10 +177,16 @@ Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
   const std::string leader = str(options.leader, ":", options.port);
   for (int hang_ups = 0;; again = true) {
     const Deadline deadline = seconds_from_now(again ? kReturnSeconds : kMeetSeconds);
-    GLINT_TRY(
-        OwnedFd connected,
-        connect_tcp(options.leader, options.port, deadline, !again).in(name + " finds no rank 0"));
-    RankStream stream(std::move(connected));
+    const auto connect = [&](Deadline end) {
+      return connect_tcp(options.leader, options.port, end, !again).in(name + " finds no rank 0");
+    };
+    Result<OwnedFd> connected = connect(std::min(deadline, seconds_from_now(kTellSeconds)));
+    if (!connected.ok() && connected.error().code == ErrorCode::kUnavailable) {
+      log(LogLevel::kWarning, connected.error().message + "; it looks on");
+      connected = connect(deadline);
+    }
+    if (!connected.ok()) return connected.error();
+    RankStream stream(std::move(connected).value());
     stream.set_receive_seconds(kMeetSeconds);
     (void)stream.send(write_hello(options.self));  // whoever has hung up does not answer
     const Result<std::string> answer = stream.receive(kMostHello);
@@ -194,9 +210,40 @@ Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
   }
 }
 
-Status run_rank_agent(const AgentOptions& options) {
+namespace {
+
+// The signals that end a server, of a process whose threads run ranks: ignored while one runs.
+class LeadersSignals {
+ public:
+  LeadersSignals() { ::signal(SIGPIPE, SIG_IGN); }  // a log that nobody reads ends no rank
+  void begin_rank() {
+    const std::lock_guard lock(mutex_);
+    if (num_running_++ > 0) return;
+    struct sigaction ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      ::sigaction(kEndingSignals[i], &ignore, &before_[i]);
+  }
+  void end_rank() {
+    const std::lock_guard lock(mutex_);
+    if (--num_running_ > 0) return;
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      ::sigaction(kEndingSignals[i], &before_[i], nullptr);
+  }
+
+ private:
+  std::mutex mutex_;
+  int num_running_ = 0;
+  std::array<struct sigaction, std::size(kEndingSignals)> before_ = {};
+};
+
+Status run_rank_agent(const AgentOptions& options, LeadersSignals& signals) {
   const std::string name = str("rank ", options.self.rank);
   for (bool again = false;; again = true) {
+    if (again) {
+      GLINT_LOG(kInfo,
+                str(name, " looks for rank 0 at ", options.leader, ":", options.port, " again"));
+    }
     Result<RankStream> came = come_to_leader(options, again);
     if (!came.ok() && came.error().code == ErrorCode::kNotFound) {
       GLINT_LOG(kInfo, name + " ends: rank 0 has");
@@ -205,8 +252,8 @@ Status run_rank_agent(const AgentOptions& options) {
     GLINT_TRY(const RankStream stream, std::move(came));
     GLINT_LOG(kInfo, name + " serves until rank 0 ends; SIGTERM and Ctrl-C are for that one");
     const OwnedFd others(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
-    // Signals that end a server are its leader's to hear.
-    ignore_ending_signals();
+    signals.begin_rank();
+    const Undo end_rank([&] { signals.end_rank(); });
     const OwnedFd* const given[] = {&others};
     GLINT_TRY(
         const pid_t pid,
@@ -214,6 +261,20 @@ Status run_rank_agent(const AgentOptions& options) {
             .in(name));
     if (await_rank(pid, stream) == 2) return invalid(name + " cannot be run; rank 0 says why");
   }
+}
+
+}  // namespace
+
+Status run_rank_agents(const std::vector<AgentOptions>& ranks) {
+  LeadersSignals signals;
+  std::vector<Status> ends(ranks.size(), Ok{});
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < ranks.size(); ++i)
+    others.emplace_back([&, i] { ends[i] = run_rank_agent(ranks[i], signals); });
+  ends[0] = run_rank_agent(ranks[0], signals);
+  for (std::thread& other : others) other.join();
+  for (Status& end : ends) GLINT_TRY_STATUS(std::move(end));
+  return Ok{};
 }
 
 }  // namespace glint

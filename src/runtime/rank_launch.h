@@ -47,7 +47,6 @@ class RankGate {
   // is taken.
   static Result<std::unique_ptr<RankGate>> open(int port, RankHello self, int first = 1);
 
-  const RankHello& self() const { return self_; }
   int first() const { return first_; }
   // The ranks from first() on, as soon as all are there. Those of another build or size are told
   // so, and it fails; those of another launch are told so, too, and sent away, as strangers are.
@@ -76,8 +75,10 @@ struct AgentOptions {
 // kUnavailable where it is not reached in time, and with its words where it refuses.
 Result<RankStream> come_to_leader(const AgentOptions& options, bool again);
 
-// Runs a rank for its leader, as often as this asks; returns when the leader has ended. Fails where
-// there is none, or none to be reached any more, or where the rank cannot be run.
-Status run_rank_agent(const AgentOptions& options);
+// Runs ranks for their leader, as often as this asks; returns when the leader has ended. Fails
+// where there is none, or none to be reached any more, or where a rank cannot be run. Signals that
+// end a server are for the leader while one of the ranks runs, and for this process while none
+// does.
+Status run_rank_agents(const std::vector<AgentOptions>& ranks);
 
 }  // namespace glint

@@ -7,6 +7,8 @@
 #include <optional>
 #include <thread>
 
+#include "runtime/rank_processes.h"
+
 namespace glint {
 namespace {
 
@@ -144,12 +146,50 @@ TEST(RankAgent, ends_with_a_leader_that_never_took_it_in) {
   const AgentOptions agent = {.self = kHello, .leader = "127.0.0.1", .port = port_of(*listener)};
   Status end = Error{};
   const auto begin = std::chrono::steady_clock::now();
-  std::thread comes([&] { end = run_rank_agent(agent); });
+  std::thread comes([&] { end = run_rank_agents({agent}); });
   const OwnedFd came = accept_tcp(*listener, seconds_from_now(10)).value();
   listener.reset();
   ::shutdown(came.get(), SHUT_RDWR);
   comes.join();
   EXPECT_TRUE(end.ok()) << end.error().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+// Ranks of two machines that come to be of 3, each of which runs rank(stream) then; the failure.
+std::string end_of_ranks(const std::function<void(int rank, RankStream& stream)>& rank) {
+  RankHello self = {.build = "1", .launch = "a", .machine = "m", .size = 3};
+  const int port = port_of(listen_tcp(0).value());
+  RankProcessOptions options;
+  options.model.shape.tp = 3;
+  options.gate = RankGate::open(port, self).value();
+  std::vector<std::thread> others;
+  self.machine = "n";
+  for (self.rank = 1; self.rank < self.size; ++self.rank) {
+    others.emplace_back([self, port, &rank] {
+      RankStream stream =
+          come_to_leader({.self = self, .leader = "127.0.0.1", .port = port}, false).value();
+      const std::string start = stream.receive().value();
+      rank(self.rank, stream);
+    });
+  }
+  const auto ranks = RankProcesses::start(std::move(options));
+  for (std::thread& other : others) other.join();
+  return ranks.ok() ? "they have met" : ranks.error().message;
+}
+
+TEST(RankProcesses, name_at_once_the_rank_that_ends_before_all_are_connected) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto connects = [](int rank, RankStream& stream) {
+    EXPECT_TRUE(stream.send(R"({"port": 1})").ok());
+    EXPECT_TRUE(stream.receive().ok());
+    if (rank == 1) (void)stream.receive();  // it waits for the other, and hears no more
+  };
+  EXPECT_EQ(end_of_ranks(connects), "rank 2 has ended");
+  const auto fails = [&](int rank, RankStream& stream) {
+    connects(rank, stream);
+    if (rank == 2) (void)stream.send(R"({"error": "no way to rank 1", "code": 2})");
+  };
+  EXPECT_EQ(end_of_ranks(fails), "rank 2: no way to rank 1");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 

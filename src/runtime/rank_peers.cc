@@ -126,6 +126,7 @@ Result<std::unique_ptr<RankGroups>> RankGroups::make(const MeshShape& shape, boo
   std::unique_ptr<RankGroups> groups(new RankGroups());
   if (!share_memory) {
     groups->sockets_.emplace(shape, 0, groups->counters_, on_lost);
+    GLINT_TRY(groups->listener_, listen_tcp(0));
     return groups;
   }
   groups->shape_ = shape;
@@ -143,8 +144,7 @@ std::string RankGroups::memory_path(bool spawned) const {
 Status RankGroups::connect(std::span<RankPeer* const> peers,
                            const std::function<Result<int>(std::size_t)>& port_of_rank) {
   if (!sockets_) return Ok{};
-  GLINT_TRY(const OwnedFd listener, listen_tcp(0));
-  std::vector<RankAddress> ranks = {{.port = port_of(listener)}};
+  std::vector<RankAddress> ranks = {{.port = port_of(listener_)}};
   // An empty host is the leader's, which each reaches by another address.
   Json::Array told = {Json::Object{{"host", ""}, {"port", ranks[0].port}}};
   for (std::size_t i = 0; i < peers.size(); ++i) {
@@ -156,7 +156,7 @@ Status RankGroups::connect(std::span<RankPeer* const> peers,
   const std::uint64_t meeting = new_meeting();
   const Json place = Json::Object{{"ranks", std::move(told)}, {"meeting", std::to_string(meeting)}};
   for (RankPeer* peer : peers) GLINT_TRY_STATUS(peer->stream.send(dump_json(place)));
-  return sockets_->connect(listener, ranks, meeting, seconds_from_now(kMeetingSeconds));
+  return sockets_->connect(listener_, ranks, meeting, seconds_from_now(kMeetingSeconds));
 }
 
 RankMemory::Comms& RankGroups::comms() {
@@ -177,10 +177,14 @@ Json RankGroups::traffic(int rank, const Json& moved) const {
 void RankGroups::end() const {
   if (memory_) memory_->end();
   if (sockets_) sockets_->end();
+  ::shutdown(listener_.get(), SHUT_RDWR);
 }
 
 Status RankGroups::begin_again() {
-  if (!memory_) return Ok{};
+  if (!memory_) {
+    GLINT_TRY(listener_, listen_tcp(0));
+    return Ok{};
+  }
   GLINT_TRY(memory_file_, file_of_memory(shape_));
   return memory_->begin_again(memory_file_.get());
 }

@@ -66,7 +66,8 @@ class RankGroups {
   const OwnedFd& memory_file() const { return memory_file_; }
   // Where a rank finds the memory: one that spawn_rank() started, or another's; empty over sockets.
   std::string memory_path(bool spawned) const;
-  // Over sockets: connects the ranks. port_of_rank(i) is what peer i tells first.
+  // Over sockets: connects the ranks. port_of_rank(i) is what peer i tells first. Fails at once
+  // where end() is called.
   Status connect(std::span<RankPeer* const> peers,
                  const std::function<Result<int>(std::size_t)>& port_of_rank);
 
@@ -91,6 +92,7 @@ class RankGroups {
   std::optional<RankMemory::Comms> comms_;
   KindCounters counters_;
   std::optional<RankSockets> sockets_;
+  OwnedFd listener_;  // where ranks come to over sockets; no more once it is shut down
 };
 
 // The leader of this process, to whom several threads speak.

@@ -16,6 +16,13 @@ constexpr int kSilence = 5;  // seconds within a message
 constexpr std::size_t kMostFaults = 3;
 constexpr std::chrono::minutes kFaultWindow{10};
 
+Result<Json> good_answer(std::size_t follower, Json said) {
+  const Json* const error = said.find("error");
+  if (!error) return said;
+  return Error{static_cast<ErrorCode>(said.find("code")->as_int()),
+               str("rank ", follower + 1, ": ", error->as_string())};
+}
+
 }  // namespace
 
 RankProcesses::RankProcesses(RankProcessOptions options) : options_(std::move(options)) {}
@@ -57,10 +64,11 @@ Status RankProcesses::bring() {
     processes_[i].stream.set_receive_seconds(kSilence);
   }
   watcher_ = std::thread([this] { watch(); });
-  return groups_->connect(peers(), [this](std::size_t i) -> Result<int> {
+  Status connected = groups_->connect(peers(), [this](std::size_t i) -> Result<int> {
     GLINT_TRY(const Json said, take_answer(i));
     return static_cast<int>(said.find("port")->as_int());
   });
+  return is_lost_ ? fault() : connected;
 }
 
 // The ranks from 1 to `end`.
@@ -95,15 +103,21 @@ Status RankProcesses::admit() {
   return Ok{};
 }
 
+// Why no more is told: the failure of a rank that has told it before it ended, or its end.
+Error RankProcesses::fault() {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    while (const std::optional<Json> said = processes_[i].answers->pop_for(0)) {
+      if (const Result<Json> good = good_answer(i, *said); !good.ok()) return good.error();
+    }
+  }
+  return state().ok() ? unavailable("ranks end") : state().error();
+}
+
 // A follower's words, or the failure that it told.
 Result<Json> RankProcesses::take_answer(std::size_t follower) {
   std::optional<Json> said = processes_[follower].answers->pop();
-  if (!said) return state().ok() ? unavailable("ranks end") : state().error();
-  if (const Json* error = said->find("error")) {
-    return Error{static_cast<ErrorCode>(said->find("code")->as_int()),
-                 str("rank ", follower + 1, ": ", error->as_string())};
-  }
-  return *std::move(said);
+  if (!said) return fault();
+  return good_answer(follower, *std::move(said));
 }
 
 // The same of one whose weights are to be its leader's, of this fingerprint.

@@ -70,6 +70,7 @@ class RankProcesses final : public Followers {
   Status bring();
   Status spawn(int end);
   Status admit();
+  Error fault();
   Result<Json> take_answer(std::size_t follower);
   Result<Json> take_loaded(std::size_t follower, const std::string& leaders);
   Heard hear(std::size_t follower);

@@ -147,8 +147,8 @@ def launched(tmp, out, *args, model=TINY, places=(".", ".")):
     return [start(*sft(tmp, out, "--dp", 2, *args, model=model), cwd=places[rank], env=as_rank(rank, port)) for rank in range(2)]
 
 
-def a_rank_that_freezes_before_all_have_met_is_lost(tmp):
-    """First words of a rank, from one of another machine that says nothing more."""
+def a_rank_that_freezes_or_ends_before_all_have_met_is_lost(tmp):
+    """First words of a rank, from one of another machine that says nothing more, or hangs up while ranks connect."""
     both = []
     with socket.create_server(("127.0.0.1", 0)) as gate:
         both.append(start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(1, gate.getsockname()[1])))
@@ -157,15 +157,27 @@ def a_rank_that_freezes_before_all_have_met_is_lost(tmp):
             hello = {**json.loads(stream.read(int.from_bytes(head[8:], "little"))), "machine": "another"}
         both[0].kill()
         port = gate.getsockname()[1]
-    both.append(start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(0, port)))
-    words = json.dumps(hello).encode()
-    frozen = socket.socket()
-    while frozen.connect_ex(("127.0.0.1", port)):
-        time.sleep(0.1)
-    frozen.sendall(head[:8] + len(words).to_bytes(8, "little") + words)
-    said = both[1].communicate(timeout=60)[1]
-    check(both[1].returncode == 3 and "rank 1 shows no life" in said, "the leader ends", said)
     both[0].communicate()
+    for ends, why in ((False, "rank 1 shows no life"), (True, "rank 1 has ended")):
+        leader = start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(0, port))
+        other = socket.socket()
+        while other.connect_ex(("127.0.0.1", port)):
+            time.sleep(0.1)
+        stream = other.makefile("rwb")
+
+        def say(words):
+            stream.write(head[:8] + len(words).to_bytes(8, "little") + words)
+            stream.flush()
+
+        say(json.dumps(hello).encode())
+        if ends:
+            for answer in (b"", b'{"port": 1}', b""):  # to the hello, the start, and where all are
+                stream.read(int.from_bytes(stream.read(16)[8:], "little"))
+                if answer:
+                    say(answer)
+            other.shutdown(socket.SHUT_RDWR)
+        said = leader.communicate(timeout=28)[1]
+        check(leader.returncode == 3 and why in said, "the leader ends", said)
 
 
 def launched_ranks_are_one_run_and_end_together(tmp):
@@ -206,7 +218,7 @@ def launched_ranks_are_one_run_and_end_together(tmp):
 
 with tempfile.TemporaryDirectory() as folder:
     for test in (the_bits_are_those_of_threads_also_after_a_kill, rewards_train_the_same_bits, signals_end_all, faults_have_an_end,
-                 launched_ranks_are_one_run_and_end_together, a_rank_that_freezes_before_all_have_met_is_lost):
+                 launched_ranks_are_one_run_and_end_together, a_rank_that_freezes_or_ends_before_all_have_met_is_lost):
         begin = time.monotonic()
         test(pathlib.Path(folder))
         print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

@@ -122,6 +122,56 @@ def a_server_ends_while_it_waits_for_a_rank():
     assert server.end(seconds=10) == 0
 
 
+def an_agent_that_looks_for_its_leader_ends_by_a_signal():
+    """One that is there, but answers nobody."""
+    port, line = free_port(), ("--tp", 2, *FLAGS)
+    other = follower(1, 2, port, *line)
+    with Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port)) as server:
+        lost = ranks_of(server)[1]["pid"]
+        os.kill(server.process.pid, signal.SIGSTOP)
+        os.kill(lost, signal.SIGKILL)
+        for said in other.stderr:
+            if "rank 1 looks for rank 0 at 127.0.0.1:" in said:
+                break
+        other.terminate()
+        assert other.wait(10) == -signal.SIGTERM
+        server.process.kill()
+
+
+def ranks_end_with_their_launcher():
+    """Also where it is killed, and a script stands between."""
+    port = free_port()
+    ranks = [{**variables(rank, 2, port), "TORCHELASTIC_RUN_ID": "none"} for rank in range(2)]
+    line = ["bash", "-c", 'exec 2>&1; "$@"; echo "it ended by $?"', "script", GLINT, "serve", MODEL, "--tp", "2", *map(str, FLAGS), "--port", "0"]
+    launcher = subprocess.Popen([sys.executable, "-c", f"import subprocess, time\nfor env in {ranks}: subprocess.Popen({line}, env=env)\ntime.sleep(1000)"],
+                                stdout=subprocess.PIPE, text=True)
+    said = []
+    for one in launcher.stdout:
+        said.append(one)
+        if one.startswith("serving "):
+            launcher.kill()
+    launcher.wait()
+    assert sum("it ended by 0" in one for one in said) == 2, said
+    assert any(f"torchrun (process {launcher.pid}), which has started this rank, has ended" in one for one in said), said
+
+
+def ranks_that_wait_say_for_whom():
+    ports = free_port(), free_port()
+    waits = [follower(rank, 2, port, "--tp", 2, *FLAGS, "--port", 0) for rank, port in enumerate(ports)]
+    for process, why in zip(waits, (f"rank 1 of 2 has not come to port {ports[0]} yet",
+                                    f"rank 1 finds no rank 0: cannot connect to 127.0.0.1:{ports[1]}: Connection refused; it looks on")):
+        assert any(why in line for line in process.stderr), why  # it ends with the first such line
+        process.terminate()
+        assert process.wait(10) == -signal.SIGTERM
+
+
+def a_machine_that_follows_has_a_plan():
+    line = [GLINT, "serve", MODEL, "--tp", "2", "--pp", "2", "--threads", "4", "--nnodes", "2", "--node-rank", "1", "--master-addr", "a", "--dry-run"]
+    said = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0 and "model weights" in said.stdout, said
+    assert "ranks 2 to 3 of 4, by --nnodes; the first is at a:29501" in said.stderr, said
+
+
 def what_differs_is_refused():
     said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2"], env=variables(0, 3, 1), capture_output=True, text=True, timeout=60)
     assert said.returncode == 2 and "torchrun has started 3 processes, and --tp is 2" in said.stderr, said
@@ -227,6 +277,10 @@ else:
     a_rank_is_there_for_the_next_leader()
     those_left_over_disturb_nobody()
     a_server_ends_while_it_waits_for_a_rank()
+    an_agent_that_looks_for_its_leader_ends_by_a_signal()
+    ranks_end_with_their_launcher()
+    ranks_that_wait_say_for_whom()
+    a_machine_that_follows_has_a_plan()
     what_differs_is_refused()
     machines_share_the_ranks(text)
     other_files_are_refused(text)

@@ -62,7 +62,9 @@ class Translator {
                 const std::string& value);
   Status finish_speculation();
   Status take_size(const char* name, int& size);
-  Status deal_out_shards(int shards);
+  bool balances_outside();
+  Result<int> shards_of_server(int shards);
+  Result<int> deal_out_shards(int shards);
   Status finish_layout();
 
   const Dialect dialect_;
@@ -335,12 +337,44 @@ Status Translator::take_size(const char* name, int& size) {
   return invalid(str("--", name, " expects a number, got ", quoted(text)));
 }
 
-// Some of vLLM's `shards` on each machine, as --nnodes and --node-rank.
-Status Translator::deal_out_shards(int shards) {
+// Whether each of vLLM's shards, or those of a machine, are a server, and a balancer stands before
+// these.
+bool Translator::balances_outside() {
+  return !layout_["own-dp"].empty() || layout_["server-a-shard"] == "true" ||
+         layout_["server-a-machine"] == "true";
+}
+
+// Those of this server, which knows of no other.
+Result<int> Translator::shards_of_server(int shards) {
+  const bool by_machine = layout_["own-dp"].empty() && layout_["server-a-machine"] == "true";
+  int here = by_machine ? shards : 1, number = 0;
+  if (by_machine) GLINT_TRY_STATUS(take_size("local-dp", here));
+  GLINT_TRY_STATUS(take_size(by_machine ? "first-dp" : "own-dp", number));
+  const char* const flag = by_machine ? "--data-parallel-hybrid-lb" : "--data-parallel-rank";
+  if (here < 1 || number < 0 || number + here > shards) {
+    return invalid(str("--data-parallel-size is ", shards, ", and ", flag,
+                       " makes this server the ", here, " from number ", number,
+                       " on; there are numbers 0 to ", shards - 1));
+  }
+  const bool shares_experts = layout_["all-experts"] == "true" || !layout_["ep"].empty();
+  if (shares_experts && here < shards) {
+    return invalid(
+        str(flag, " makes servers of their own, and experts are shared within one: leave ",
+            "--enable-expert-parallel out, then each server holds all experts; or leave ", flag,
+            " out, then one server runs all ", shards,
+            " shards, on machines by --data-parallel-start-rank"));
+  }
+  out_.ignored.push_back(str(flag, " (this server is whole, of ", here,
+                             here == 1 ? " shard" : " shards", "; the balancer knows the others)"));
+  return here;
+}
+
+// All of vLLM's `shards`, some of them on each machine, as --nnodes and --node-rank.
+Result<int> Translator::deal_out_shards(int shards) {
   int here = shards, first = 0;
   GLINT_TRY_STATUS(take_size("local-dp", here));
   GLINT_TRY_STATUS(take_size("first-dp", first));
-  if (here == shards) return Ok{};
+  if (here == shards) return shards;
   if (here < 1 || shards % here != 0 || first % here != 0) {
     return invalid(str("--data-parallel-size is ", shards, ", of which ", here, " from number ",
                        first,
@@ -349,7 +383,7 @@ Status Translator::deal_out_shards(int shards) {
   }
   from_line_.push_back(str("--nnodes=", shards / here));
   from_line_.push_back(str("--node-rank=", first / here));
-  return Ok{};
+  return shards;
 }
 
 // The parts of a layout, as --tp, --dp, --ep, --pp and --cp. With attention over shards --tp says
@@ -360,7 +394,8 @@ Status Translator::finish_layout() {
     int& size = sizes[name] = 1;
     GLINT_TRY_STATUS(take_size(name, size));
   }
-  GLINT_TRY_STATUS(deal_out_shards(sizes["dp"]));
+  GLINT_TRY(sizes["dp"],
+            balances_outside() ? shards_of_server(sizes["dp"]) : deal_out_shards(sizes["dp"]));
   out_.headless = layout_["headless"] == "true";
   if (layout_["attention-dp"] == "true") {
     if (layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
