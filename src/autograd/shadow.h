@@ -17,7 +17,7 @@ namespace glint {
 const std::byte* end_of(const Tensor& x);
 
 void fill_zero(Device& device, std::byte* data, std::size_t bytes);
-// Memory for gradients. Aborts when the device has none left.
+// Memory for gradients, or an empty buffer where the device has none left.
 Buffer zeroed_memory(Device& device, std::size_t bytes);
 
 class Shadow {
@@ -36,6 +36,10 @@ class Shadow {
   bool is_live(const Tensor& x) const;
   void set_live(const Tensor& x);
   void forget_live() { live_.clear(); }
+
+  // Makes room for gradients of all that the arena has room for, while none is pending. False: the
+  // device has no such memory.
+  bool reserve();
 
   // Why the shadow is not zero everywhere but in the gradient of `except` (which may be empty), or
   // nothing if it is. Reads all of it, in host memory: for tests.

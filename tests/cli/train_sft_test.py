@@ -147,6 +147,19 @@ def a_full_disk_loses_nothing(tmp):
     output(*train(tmp, "full", "--steps", 2, "--resume"))
 
 
+def too_little_memory_is_told_before_the_first_step(tmp):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (700 << 20, 700 << 20))
+
+    long = {"text": "a fox and a hen " * 300}
+    args = ("train", "sft", TINY, "--data", data(tmp, [long] * 4), "--out", tmp / "small", *FAST, "--steps", 1)
+    done = run(*args, preexec_fn=limit)
+    check(done.returncode == 2 and re.search(r"batches of [\d,]+ tokens .* need .* are free; a smaller --batch-tokens", done.stderr), "it says so", done)
+    check(not (tmp / "small/train.jsonl").exists(), "no step has run")
+    short = ("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "fits", *FAST, "--steps", 1)
+    check(run(*short, preexec_fn=limit).returncode == 0, "what fits runs")
+
+
 def steps_before_a_failure_are_saved(tmp):
     """Weights that grow by themselves, until a gradient is no number."""
     refused(*train(tmp, "grows", "--steps", 100, "--lr", 1, "--weight-decay", 10, "--dtype", "f32"), words=["is not a number"], on_stdout=True)
@@ -184,6 +197,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, steps_before_a_failure_are_saved, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))
