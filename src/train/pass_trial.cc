@@ -110,6 +110,11 @@ Result<PassMemory> PassTrial::run(const BatchShape& shape) {
     memory.shadow = 3 * memory.pass;
     memory.cache += shape.pages * kPageSize * width * static_cast<std::int64_t>(sizeof(float));
   }
+  constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+  constexpr std::int64_t kStretches = 8;  // and one on its way
+  if (model_.backend().device().is_host()) {
+    memory.edges = (kStretches + static_cast<std::int64_t>(memory.num_saved)) * kHugePage;
+  }
   return memory;
 }
 

@@ -132,8 +132,10 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
 
   const std::string path =
       str(testing::TempDir(), "/glint_", golden.name, "_", ::getpid(), ".safetensors");
+  std::vector<float> numbers;
   const auto gradient = [&](std::size_t i) {
-    return gradient_of(trained.parameters->all()[i], trained.tape->device());
+    numbers = gradient_of(trained.parameters->all()[i], trained.tape->device());
+    return std::span<const float>(numbers);
   };
   std::vector<ModelTensor> trained_tensors;
   for (const Parameter& p : trained.parameters->all()) trained_tensors.push_back(p.tensor);
