@@ -103,10 +103,4 @@ std::string Shadow::find_remains(const Tensor& except) {
   return "";
 }
 
-std::size_t Shadow::bytes_held() const {
-  std::size_t bytes = 0;
-  for (const Chunk& chunk : chunks_) bytes += chunk.of_f32.bytes() + chunk.of_bf16.bytes();
-  return bytes;
-}
-
 }  // namespace glint

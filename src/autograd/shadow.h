@@ -45,8 +45,6 @@ class Shadow {
   // nothing if it is. Reads all of it, in host memory: for tests.
   std::string find_remains(const Tensor& except);
 
-  std::size_t bytes_held() const;
-
  private:
   // Gradients of one chunk of the arena: bf16 has a shadow of its own, twice as large.
   struct Chunk {
