@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -12,9 +13,8 @@ namespace {
 bool overlap(const Tensor& a, const Tensor& b) { return a.data < end_of(b) && b.data < end_of(a); }
 
 // The ids, counted from the first row of a part of the vocabulary; -1: of another part.
-std::vector<std::int32_t> ids_within(const EmbedArgs& args) {
-  std::vector<std::int32_t> own(args.ids.ptr<std::int32_t>(),
-                                args.ids.ptr<std::int32_t>() + args.ids.size());
+std::vector<std::int32_t> ids_within(const EmbedArgs& args, Device& device) {
+  std::vector<std::int32_t> own = download<std::int32_t>(args.ids, device);
   for (std::int32_t& id : own) {
     const std::int32_t row = id - args.first;
     id = row >= 0 && row < args.table.dim(0) ? row : -1;
@@ -135,16 +135,13 @@ Tensor TapeOps::copy_of(const Tensor& x) {
 
 void TapeOps::embed(const EmbedArgs& args) {
   if (!run(&Ops::embed, args, args.out)) return;
-  GLINT_CHECK(!args.is_part || device().is_host(), "a recorded part is in the host's memory");
+  EmbedArgs whole = args;
+  if (args.is_part) {
+    whole.ids = upload(ids_within(args, device()), {args.ids.size()}, *arena_);
+    whole.is_part = false;
+    whole.first = 0;
+  }
   add_step({args.out}, [=, this] {
-    EmbedArgs whole = args;
-    std::vector<std::int32_t> own;
-    if (args.is_part) {
-      own = ids_within(args);
-      whole.ids.data = reinterpret_cast<std::byte*>(own.data());
-      whole.is_part = false;
-      whole.first = 0;
-    }
     gradients_->embed_back(
         {.op = whole, .dout = shadow_->of(args.out), .dtable = gradient_of(args.table)});
   });

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
-#include "comm/null_comm.h"
+#include "model/context_ops.h"
+#include "model/divided_ops.h"
 #include "runtime/memory_plan.h"
 #include "train/batch_pass.h"
 #include "train/pipeline_stage.h"
@@ -52,14 +53,27 @@ Result<std::unique_ptr<PassTrial>> PassTrial::make(LoadedModel& model, TapeOps& 
   t->ops_ = ops.get();
   std::unique_ptr<PlanGradients> gradients = tape.gradients().make_plan(*ops);
   t->gradients_ = gradients.get();
-  t->tape_ = std::make_unique<TapeOps>(std::move(ops), std::move(gradients));
+  auto own = std::make_unique<TapeOps>(std::move(ops), std::move(gradients));
+  t->tape_ = own.get();
+  t->decorated_ = std::move(own);
+  const ShardPlan& shard = model.shard();
+  if (shard.is_divided()) {
+    t->decorated_ =
+        std::make_unique<DividedOps>(std::move(t->decorated_), shard, t->tp_, t->trial_->weights());
+  }
+  if (shard.shape.cp > 1) {
+    t->decorated_ = std::make_unique<ContextOps>(std::move(t->decorated_), t->cp_);
+  }
   return t;
 }
 
-Result<PassMemory> PassTrial::run(const BatchShape& shape) {
+Result<PassMemory> PassTrial::run(BatchShape shape) {
+  if (cp_.size() > 1) {  // a part may have no sequence's first token, which is no target
+    const std::int64_t uneven = cp_.size() * (1 + shape.sequences);
+    shape.rows += uneven;
+    shape.targets += uneven;
+  }
   const std::vector<TrainSequence> sequences = sequences_of(shape);
-  const MeshShape& ranks = model_.options().shape;
-  NullComm tp(0, ranks.tp), cp(0, ranks.cp);
   const ShardPlan& shard = trial_->shard();
   const KvOptions caches = {.latent = model_.options().latent,
                             .index = model_.options().index,
@@ -69,16 +83,16 @@ Result<PassMemory> PassTrial::run(const BatchShape& shape) {
   GLINT_TRY(KvStore kv, KvStore::make(model_.config(), caches, device_));
   const Model planned = trial_->model();
   Mesh mesh = planned.mesh;
-  mesh.tp = &tp;
-  mesh.cp = &cp;
+  mesh.tp = &tp_;
+  mesh.cp = &cp_;
   // A sequence alone in its batch scores most keys at once.
   ops_->reset({.sequences = 1, .longest = static_cast<double>(shape.longest)});
 
   PassContext context(*tape_);
   Tensor table = context.arena.take(DType::kF32, {0, model_.config().qk_rope_head_dim});
-  table.shape[0] = shape.longest;
-  context.use({*tape_, mesh, shard, model_.config(), trial_->weights(), kv, planned.activations,
-               planned.activity, planned.expert_tables},
+  table.shape[0] = std::max(shape.rows, shape.longest);
+  context.use({*decorated_, mesh, shard, model_.config(), trial_->weights(), kv,
+               planned.activations, planned.activity, planned.expert_tables},
               table);
   NoLoss loss;
   const LossTerms terms = {.mtp_scale = shape.draft_rows > 0 ? 1.0 : 0.0, .loss = &loss};

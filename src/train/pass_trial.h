@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "autograd/tape_ops.h"
+#include "comm/null_comm.h"
 #include "ops/plan_gradients.h"
 #include "runtime/step_trial.h"
 #include "train/train_sequence.h"
@@ -32,24 +33,30 @@ struct PassMemory {
 
 class PassTrial {
  public:
-  // For a model whose passes run on `tape`. Collectives of several ranks count as nothing.
+  // For a model whose passes run on `tape`.
   static Result<std::unique_ptr<PassTrial>> make(LoadedModel& model, TapeOps& tape);
 
   // The most of a pass forward and, where it learns, of one forward and back.
-  Result<PassMemory> run(const BatchShape& shape);
+  Result<PassMemory> run(BatchShape shape);
   // The backend and `tape` hold what the trials so far take of their own memory. False: there is no
   // room.
   bool reserve_scratch() { return ops_->reserve() && gradients_->reserve(); }
 
  private:
-  explicit PassTrial(LoadedModel& model) : model_(model), device_(&model.backend().device()) {}
+  explicit PassTrial(LoadedModel& model)
+      : model_(model),
+        device_(&model.backend().device()),
+        tp_(0, model.options().shape.tp),
+        cp_(0, model.options().shape.cp) {}
 
   LoadedModel& model_;
   NullDevice device_;
   std::unique_ptr<StepTrial> trial_;
   PlanOps* ops_ = nullptr;
   PlanGradients* gradients_ = nullptr;
-  std::unique_ptr<TapeOps> tape_;  // owns both
+  TapeOps* tape_ = nullptr;  // owns both
+  NullComm tp_, cp_;
+  std::unique_ptr<Ops> decorated_;  // as the model's, the tape innermost
 };
 
 }  // namespace glint
