@@ -28,8 +28,8 @@ void fill_zero(Device& device, std::byte* data, std::size_t bytes) {
 
 Buffer zeroed_memory(Device& device, std::size_t bytes) {
   Buffer buffer = device.allocate(bytes);
-  GLINT_CHECK(buffer.data(), str("no memory for ", human_bytes(bytes), " of gradients"));
-  fill_zero(device, buffer.data(), bytes);
+  // The host's is zero, and pages that nothing writes to cost nothing.
+  if (buffer.data() && !device.is_host()) fill_zero(device, buffer.data(), bytes);
   return buffer;
 }
 
@@ -44,12 +44,29 @@ Tensor Shadow::of(const Tensor& x) {
     const int scale = is_f32 ? 1 : 2;
     Buffer& gradients = is_f32 ? chunks_[i].of_f32 : chunks_[i].of_bf16;
     if (!gradients.data()) gradients = zeroed_memory(arena_.device(), scale * memory[i].bytes());
+    GLINT_CHECK(gradients.data(),
+                str("no memory for ", human_bytes(scale * memory[i].bytes()), " of gradients"));
     Tensor gradient = x;
     gradient.dtype = DType::kF32;
     gradient.data = gradients.data() + scale * at;
     return gradient;
   }
   GLINT_CHECK(false, "no gradient of " + x.describe() + ", which lies outside the arena");
+}
+
+bool Shadow::reserve() {
+  const std::span<const Buffer> memory = arena_.chunks();
+  chunks_.resize(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    for (const auto& [gradients, scale] :
+         {std::pair(&chunks_[i].of_f32, 1), std::pair(&chunks_[i].of_bf16, 2)}) {
+      if (gradients->bytes() >= scale * memory[i].bytes()) continue;
+      *gradients = {};
+      *gradients = zeroed_memory(arena_.device(), scale * memory[i].bytes());
+      if (!gradients->data()) return false;
+    }
+  }
+  return true;
 }
 
 Tensor Shadow::add_to(const Tensor& x) {
@@ -84,12 +101,6 @@ std::string Shadow::find_remains(const Tensor& except) {
     }
   }
   return "";
-}
-
-std::size_t Shadow::bytes_held() const {
-  std::size_t bytes = 0;
-  for (const Chunk& chunk : chunks_) bytes += chunk.of_f32.bytes() + chunk.of_bf16.bytes();
-  return bytes;
 }
 
 }  // namespace glint

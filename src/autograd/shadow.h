@@ -17,7 +17,7 @@ namespace glint {
 const std::byte* end_of(const Tensor& x);
 
 void fill_zero(Device& device, std::byte* data, std::size_t bytes);
-// Memory for gradients. Aborts when the device has none left.
+// Memory for gradients, or an empty buffer where the device has none left.
 Buffer zeroed_memory(Device& device, std::size_t bytes);
 
 class Shadow {
@@ -37,11 +37,13 @@ class Shadow {
   void set_live(const Tensor& x);
   void forget_live() { live_.clear(); }
 
+  // Makes room for gradients of all that the arena has room for, while none is pending. False: the
+  // device has no such memory.
+  bool reserve();
+
   // Why the shadow is not zero everywhere but in the gradient of `except` (which may be empty), or
   // nothing if it is. Reads all of it, in host memory: for tests.
   std::string find_remains(const Tensor& except);
-
-  std::size_t bytes_held() const;
 
  private:
   // Gradients of one chunk of the arena: bf16 has a shadow of its own, twice as large.

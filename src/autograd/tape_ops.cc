@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -12,9 +13,8 @@ namespace {
 bool overlap(const Tensor& a, const Tensor& b) { return a.data < end_of(b) && b.data < end_of(a); }
 
 // The ids, counted from the first row of a part of the vocabulary; -1: of another part.
-std::vector<std::int32_t> ids_within(const EmbedArgs& args) {
-  std::vector<std::int32_t> own(args.ids.ptr<std::int32_t>(),
-                                args.ids.ptr<std::int32_t>() + args.ids.size());
+std::vector<std::int32_t> ids_within(const EmbedArgs& args, Device& device) {
+  std::vector<std::int32_t> own = download<std::int32_t>(args.ids, device);
   for (std::int32_t& id : own) {
     const std::int32_t row = id - args.first;
     id = row >= 0 && row < args.table.dim(0) ? row : -1;
@@ -43,15 +43,23 @@ Tensor TapeOps::gradient_of(int id, int half) const {
   return id < 0 || at >= weights_.size() ? Tensor{} : weights_[at][static_cast<std::size_t>(half)];
 }
 
-Tensor TapeOps::gradient_of_cache(const LatentCache& cache) {
+bool TapeOps::reserve(const LatentCache& cache) {
   const std::int64_t slots = cache.num_slots, width = cache.latent_dim + cache.rope_dim;
   const Tensor& d = cache_gradient_;
-  const bool fits = d && d.dim(0) == slots && d.dim(1) == width;
-  GLINT_CHECK(fits || !records_cache_, "caches of one record have one size");
-  records_cache_ = true;
-  if (fits) return d;
+  if (d && d.dim(0) == slots && d.dim(1) == width) return true;
+  GLINT_CHECK(!records_cache_, "caches of one record have one size");
+  cache_gradient_ = {};
+  cache_memory_ = {};
   cache_memory_ = zeroed_memory(device(), static_cast<std::size_t>(slots * width) * sizeof(float));
-  return cache_gradient_ = Tensor(cache_memory_.data(), DType::kF32, {slots, width});
+  if (!cache_memory_.data()) return false;
+  cache_gradient_ = Tensor(cache_memory_.data(), DType::kF32, {slots, width});
+  return true;
+}
+
+Tensor TapeOps::gradient_of_cache(const LatentCache& cache) {
+  GLINT_CHECK(reserve(cache), "no memory for the gradient of caches");
+  records_cache_ = true;
+  return cache_gradient_;
 }
 
 std::string TapeOps::find_remains(const Tensor& except) const {
@@ -127,16 +135,13 @@ Tensor TapeOps::copy_of(const Tensor& x) {
 
 void TapeOps::embed(const EmbedArgs& args) {
   if (!run(&Ops::embed, args, args.out)) return;
-  GLINT_CHECK(!args.is_part || device().is_host(), "a recorded part is in the host's memory");
+  EmbedArgs whole = args;
+  if (args.is_part) {
+    whole.ids = upload(ids_within(args, device()), {args.ids.size()}, *arena_);
+    whole.is_part = false;
+    whole.first = 0;
+  }
   add_step({args.out}, [=, this] {
-    EmbedArgs whole = args;
-    std::vector<std::int32_t> own;
-    if (args.is_part) {
-      own = ids_within(args);
-      whole.ids.data = reinterpret_cast<std::byte*>(own.data());
-      whole.is_part = false;
-      whole.first = 0;
-    }
     gradients_->embed_back(
         {.op = whole, .dout = shadow_->of(args.out), .dtable = gradient_of(args.table)});
   });
@@ -319,7 +324,7 @@ void TapeOps::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
   if (!recording()) return inner_->moe_experts(args, scratch);
   // Rows behind the last expert's have no values, and no gradient may meet what lies there.
   const std::int64_t experts = args.offsets.dim(0) - 1;
-  std::int32_t rows = 0;
+  auto rows = static_cast<std::int32_t>(args.out.dim(0));  // where a plan has none to read
   device().copy_out(&rows, args.offsets.ptr<std::int32_t>() + experts, sizeof rows);
   MoeExpertsArgs used = args;
   used.out = args.out.slice(0, 0, rows);

@@ -54,6 +54,10 @@ class TapeOps final : public ComposingOps {
   // it.
   void backward();
 
+  // Makes room for the gradient of caches like this one, between records. False: the device has no
+  // such memory.
+  bool reserve(const LatentCache& cache);
+
   // From here on these keys are copied in the caches of each layer, once it has written its own.
   // The gradient of a copy goes to the original.
   void set_key_copies(std::vector<KeyCopy> copies) { copies_ = std::move(copies); }
@@ -118,7 +122,7 @@ class TapeOps final : public ComposingOps {
   Tensor copy_of(const Tensor& x);
   void train(int id, int half, const Tensor& gradient);
   Tensor gradient_of(int id, int half) const;
-  // That of the caches of all layers.
+  // That of the caches of all layers. Aborts where there is no memory for it.
   Tensor gradient_of_cache(const LatentCache& cache);
 
   void copy_keys(const AttentionInArgs& args);

@@ -98,10 +98,30 @@ class Run {
       return open_rollouts(from);
     }));
     models_.open_scores();
+    GLINT_TRY_STATUS(reserve());
     GrpoOptions grpo = options_.grpo();
     grpo.reference = models_.reference();
     grpo.answering = models_.answering();
     grpo_.emplace(models_.trainer().pass(), grpo);
+    return Ok{};
+  }
+
+  // Makes room for the largest batch of answers, as long as they may become.
+  Status reserve() {
+    std::int64_t longest = 0;
+    for (const TrainPrompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids));
+    longest += options_.rollout_max_response_len;
+    const std::int64_t answers = std::int64_t{options_.rollout_batch_size} *
+                                 options_.n_samples_per_prompt / options_.steps_of_round();
+    const std::int64_t rows = std::min<std::int64_t>(options_.batch_tokens, answers * longest);
+    // More that are shorter than a page make room when they come.
+    const std::int64_t most = std::max<std::int64_t>(rows / kPageSize, 1);
+    BatchShape shape = shape_of(rows, std::min(answers, most), longest, false);
+    GLINT_TRY_STATUS(models_.trainer().pass().reserve(shape));
+    shape.learns = false;
+    for (GradientSource* const scores : {models_.reference(), models_.answering()}) {
+      if (scores) GLINT_TRY_STATUS(scores->reserve(shape));
+    }
     return Ok{};
   }
 

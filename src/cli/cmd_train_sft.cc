@@ -1,6 +1,8 @@
 // glint train sft: a checkpoint learns to say what examples say.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 
 #include "base/directory_lock.h"
 #include "base/seconds.h"
@@ -185,6 +187,7 @@ class Run {
       GLINT_TRY_STATUS(check_same(before));
       cli_.console.note(str("going on from ", *latest));
     }
+    GLINT_TRY_STATUS(reserve());
     order_.emplace(data_.sequences.size(), static_cast<std::uint64_t>(options_.plan.seed), true);
     if (!peers_.is_first()) return Ok{};
     const std::int64_t next = trainer_->steps_done() + 1;
@@ -216,6 +219,22 @@ class Run {
                            .in(str(options_.data, ", example ", i + 1)));
     }
     return Ok{};
+  }
+
+  // Makes room for the largest batch that examples can come to, in whatever order.
+  Status reserve() {
+    std::vector<std::int64_t> sizes;
+    for (const TrainSequence& example : data_.sequences) sizes.push_back(example.size());
+    std::ranges::sort(sizes, std::greater());
+    std::int64_t rows = 0;
+    for (int i = 0; i < options_.plan.global_batch && rows < options_.plan.batch_tokens; ++i) {
+      rows += sizes[static_cast<std::size_t>(i) % sizes.size()];
+    }
+    rows = std::min<std::int64_t>(rows, options_.plan.batch_tokens);
+    const std::int64_t most = std::max<std::int64_t>(rows / sizes.back(), 1);
+    return trainer_->pass().reserve(
+        shape_of(rows, std::min<std::int64_t>(options_.plan.global_batch, most), sizes.front(),
+                 options_.method.mtp_loss > 0));
   }
 
   // Things that decide what a step does.

@@ -39,6 +39,9 @@ Status visit_rows(LoadedModel& model, const TokenSequences& text, const EvalOpti
   const auto keep = [&](Status next) {
     if (status.ok()) status = std::move(next);
   };
+  std::int64_t longest = 0;
+  for (const std::vector<TokenId>& ids : text) longest = std::max(longest, std::ssize(ids));
+  GLINT_TRY_STATUS(reserve_scores(model, longest, {.chunk = options.chunk}));
   for (const std::vector<TokenId>& ids : text) {
     const RowVisitor visitor = visitor_of(ids);
     const std::int64_t T = static_cast<std::int64_t>(ids.size());
@@ -57,7 +60,7 @@ Status visit_rows(LoadedModel& model, const TokenSequences& text, const EvalOpti
         keep(visitor.logits(first + r, rows.subspan(r * vocab, vocab)));
       if (options.progress) options.progress(count);
     };
-    GLINT_TRY_STATUS(score(model, ids, {.chunk = options.chunk}, sinks));
+    GLINT_TRY_STATUS(score_reserved(model, ids, {.chunk = options.chunk}, sinks));
     if (!status.ok()) return status;
     begin += T;
   }

@@ -175,5 +175,12 @@ TEST(Evaluate, refuses_what_cannot_be_compared) {
             std::string::npos);
 }
 
+TEST(Evaluate, reserves_once_for_the_longest_text) {
+  const auto model = load("odd", DType::kF32);
+  const TokenSequences text = random_text({70, 130, 5});
+  ASSERT_TRUE(record_reference(*model, text, {.tmp_dir = testing::TempDir()}).ok());
+  EXPECT_EQ(model->num_pages(), 3);
+}
+
 }  // namespace
 }  // namespace glint

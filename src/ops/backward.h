@@ -14,6 +14,8 @@
 // Each check() aborts on wrong shapes and types, as those of the ops do.
 #pragma once
 
+#include <memory>
+
 #include "ops/backward/attention.h"
 #include "ops/backward/cross_entropy.h"
 #include "ops/backward/elementwise.h"
@@ -41,6 +43,9 @@
 
 namespace glint {
 
+class Ops;
+class PlanGradients;
+
 // Made by Backend::make_gradients(), on its device.
 class Gradients {
  public:
@@ -49,6 +54,11 @@ class Gradients {
 #define GLINT_OP(Type, name) virtual void name(const Type##Args& args) = 0;
   GLINT_FOR_EACH_BACKWARD(GLINT_OP)
 #undef GLINT_OP
+
+  // The most that they took at once for themselves.
+  virtual std::int64_t scratch_bytes() const { return 0; }
+  // For planning: these on `ops`, which compute nothing (ops/plan_ops.h) and outlive the result.
+  virtual std::unique_ptr<PlanGradients> make_plan(Ops& ops);
 };
 
 }  // namespace glint

@@ -1,5 +1,7 @@
 #include "ops/plan_ops.h"
 
+#include "ops/plan_gradients.h"
+
 namespace glint {
 namespace {
 
@@ -52,6 +54,10 @@ void PlanOps::reset(const Assume& assume) {
 
 std::unique_ptr<PlanOps> Backend::make_plan_ops(Device& device) {
   return std::make_unique<PlanOps>(device);
+}
+
+std::unique_ptr<PlanGradients> Gradients::make_plan(Ops&) {
+  return std::make_unique<PlanGradients>();
 }
 
 }  // namespace glint

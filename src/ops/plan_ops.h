@@ -31,6 +31,8 @@ class PlanOps : public Ops {
   Device& device() override { return device_; }
   // Memory that the backend would hold for itself, beside arenas.
   virtual std::int64_t scratch_bytes() const { return 0; }
+  // Makes it hold as much from now on. False: there is no such memory.
+  virtual bool reserve() { return true; }
 
 #define GLINT_OP(Type, name) void name(const Type##Args& args) override;
   GLINT_FOR_EACH_OP(GLINT_OP)

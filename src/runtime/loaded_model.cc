@@ -254,7 +254,14 @@ Status LoadedModel::make_room(const StepMemory& planned) {
                            " of activations; smaller steps and shorter sequences need less"));
     }
   }
-  return Ok{};
+  if (planned.scratch == 0) return Ok{};
+  // Each backend knows by itself how its memory is divided.
+  GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config_, trial_options(*this)));
+  trial->memory(planned.limits);
+  if (trial->reserve_scratch()) return Ok{};
+  return exhausted(str("no room on ", ops().device().name(), " for ", human_bytes(planned.scratch),
+                       " of the products' own memory; smaller steps and shorter sequences need "
+                       "less"));
 }
 
 GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOptions& options) {

@@ -82,8 +82,24 @@ Status check_sequence(const ModelConfig& model, std::span<const TokenId> ids) {
   return check_vocabulary(model, ids);
 }
 
+Status reserve_scores(LoadedModel& model, std::int64_t longest, const ScoreOptions& options) {
+  longest = std::clamp<std::int64_t>(longest, 1, model.config().max_position_embeddings);
+  return reserve(model, static_cast<int>(pages_of(longest)),
+                 {.max_step_tokens = options.chunk,
+                  .max_running = 1,
+                  .max_drafts = options.mtp ? 1 : 0,
+                  .max_seq_len = longest,
+                  .all_logits = true});
+}
+
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
                     const ScoreSinks& sinks) {
+  GLINT_TRY_STATUS(reserve_scores(model, std::ssize(ids), options));
+  return score_reserved(model, ids, options, sinks);
+}
+
+Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
+                             const ScoreOptions& options, const ScoreSinks& sinks) {
   const bool is_alone = options.lengths.empty(), is_last = model.shard().is_last();
   const bool has_logits = model.has_logits();
   if (is_alone || !ids.empty()) GLINT_TRY_STATUS(check_sequence(model.config(), ids));
@@ -92,17 +108,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
   const std::int64_t T = static_cast<std::int64_t>(ids.size());
   const std::vector<std::int64_t> lengths = is_alone ? std::vector{T} : options.lengths;
   const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  const int num_pages = static_cast<int>(pages_of(T));
-  const Status ready = reserve(model, std::max(num_pages, 1),
-                               {.max_step_tokens = options.chunk,
-                                .max_running = 1,
-                                .max_drafts = options.mtp ? 1 : 0,
-                                .max_seq_len = longest,
-                                .all_logits = true});
-  const bool all_ready = !options.agree || options.agree(ready.ok());
-  GLINT_TRY_STATUS(ready);
-  if (!all_ready) return unavailable("another rank could not begin");
-  std::vector<PageId> pages(static_cast<std::size_t>(num_pages));
+  std::vector<PageId> pages(static_cast<std::size_t>(pages_of(T)));
   std::iota(pages.begin(), pages.end(), 0);
   // Rows of the chunk from `first` on in a sequence of `length` tokens; the MTP layer leaves out
   // the last, which has no next token.

@@ -17,8 +17,6 @@ struct ScoreOptions {
   std::vector<std::int64_t> lengths = {};
   // Where ranks share this sequence: which of the `parts` of each chunk's rows this one runs.
   int part = 0, parts = 1;
-  // Then also: every rank says once whether it can begin, and hears whether all can.
-  std::function<bool(bool can)> agree = {};
   // After each step, with its tokens. False: to go no further, which is a failure.
   std::function<bool(std::int64_t tokens)> done = {};
 };
@@ -67,8 +65,15 @@ struct Score {
 // positions.
 Status check_sequence(const ModelConfig& model, std::span<const TokenId> ids);
 
-// Scores one sequence, if check_sequence() has no objection. The model's cache is made as large as
-// it needs.
+// Makes room for scores of sequences of up to `longest` tokens, and a cache for one of them. On all
+// ranks or none.
+Status reserve_scores(LoadedModel& model, std::int64_t longest, const ScoreOptions& options);
+
+// Scores one sequence, if check_sequence() has no objection, after reserve_scores().
+Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
+                             const ScoreOptions& options, const ScoreSinks& sinks = {});
+
+// Both.
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
                     const ScoreSinks& sinks = {});
 

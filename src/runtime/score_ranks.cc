@@ -1,5 +1,6 @@
 #include "runtime/score_ranks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <mutex>
@@ -34,8 +35,10 @@ class Agreement {
 Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<TokenId>> sequences,
                                  const ScoreOptions& options,
                                  const std::function<ScoreSinks(std::size_t)>& sinks) {
+  std::int64_t longest = 0;
   for (const std::vector<TokenId>& ids : sequences) {
     GLINT_TRY_STATUS(check_sequence(ranks.model(0).config(), ids));
+    longest = std::max(longest, std::ssize(ids));
   }
   const MeshShape& shape = ranks.shape();
   const auto together = static_cast<std::size_t>(shape.dp / shape.cp);  // sequences
@@ -46,8 +49,16 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
   for (const std::vector<TokenId>& ids : sequences) rows.emplace_back(ids.size());
   std::mutex mutex;
   std::optional<Error> failure;  // the first
+  const auto keep = [&](const Status& status) {
+    const std::lock_guard lock(mutex);
+    if (!status.ok() && (!failure || failure->code == ErrorCode::kUnavailable))
+      failure = status.error();
+  };
   ranks.run([&](int rank) {
     LoadedModel& model = ranks.model(rank);
+    const Status ready = reserve_scores(model, longest, options);
+    keep(ready);
+    if (!agreement.agree(ready.ok())) return;
     const ShardPlan& shard = model.shard();
     const bool speaks = shard.tp_rank == 0;  // the others of a shard have the same numbers
     for (std::size_t first = 0; first < sequences.size(); first += together) {
@@ -58,7 +69,6 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
       }
       mine.part = shard.shard % shape.cp;
       mine.parts = shape.cp;
-      mine.agree = [&](bool yes) { return agreement.agree(yes); };
       mine.done = [&](std::int64_t tokens) {
         const bool counts = speaks && shard.is_last();
         return agreement.agree(!options.done || options.done(counts ? tokens : 0));
@@ -76,12 +86,8 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
         };
       }
       const Result<Score> one =
-          score(model, has_sequence ? sequences[own] : std::vector<TokenId>(), mine, to);
-      if (!one.ok()) {
-        const std::lock_guard lock(mutex);
-        if (!failure || failure->code == ErrorCode::kUnavailable) failure = one.error();
-        return;
-      }
+          score_reserved(model, has_sequence ? sequences[own] : std::vector<TokenId>(), mine, to);
+      if (!one.ok()) return keep(one.error());
     }
   });
   if (failure) return *failure;

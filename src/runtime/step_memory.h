@@ -26,13 +26,14 @@ struct StepMemory {
   std::int64_t seats = 0;    // of seat_table.h and routed_experts.h
   std::int64_t scratch = 0;  // of the backend's own
   std::int64_t graphs = 0;   // of recorded steps, beside what they compute on
+  StepLimits limits = {};    // that it was planned for
 
   std::int64_t total() const {
     return step + draft + head + edits + moves + seats + scratch + graphs;
   }
 };
 
-// Enough for either.
+// Enough for either of two ranks, within the same limits.
 inline StepMemory larger(const StepMemory& a, const StepMemory& b) {
   return {.step = std::max(a.step, b.step),
           .draft = std::max(a.draft, b.draft),
@@ -41,7 +42,8 @@ inline StepMemory larger(const StepMemory& a, const StepMemory& b) {
           .moves = std::max(a.moves, b.moves),
           .seats = std::max(a.seats, b.seats),
           .scratch = std::max(a.scratch, b.scratch),
-          .graphs = std::max(a.graphs, b.graphs)};
+          .graphs = std::max(a.graphs, b.graphs),
+          .limits = b.limits};
 }
 
 }  // namespace glint

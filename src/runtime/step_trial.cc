@@ -210,7 +210,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
           tokens,
           limits.all_logits ? tokens : std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
       .routed = true};
-  StepMemory memory = {.step = run(full)};
+  StepMemory memory = {.step = run(full), .limits = limits};
   if (shard_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     memory.edits = limits.all_logits ? 0 : config_.vocab_size * 4 * full.logit_rows;

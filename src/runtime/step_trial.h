@@ -72,7 +72,11 @@ class StepTrial {
   std::int64_t run_head(int rows);
   std::int64_t run_moves();
   StepMemory memory(const StepLimits& limits);
+  // The backend holds what its passes so far take of its own memory. False: there is no room.
+  bool reserve_scratch() { return ops_->reserve(); }
 
+  // For passes of the caller's own.
+  Model model();
   const PlanOps& ops() const { return *ops_; }
   ModelWeights& weights() { return weights_; }
   const std::vector<ModelTensor>& tensors() const { return weights_.tensors; }
@@ -80,7 +84,6 @@ class StepTrial {
 
  private:
   StepTrial(const ModelConfig& config, const TrialOptions& options);
-  Model model();
   Batch batch_of(const PassShape& shape, Arena& arena);
   // The batch of such a pass, on the rank that has most to do.
   Assume assume(const PassShape& shape);

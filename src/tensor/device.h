@@ -92,8 +92,8 @@ class Device {
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& run) = 0;
 };
 
-// The host's memory: huge pages where the kernel gives them, copies by memcpy, nothing later than
-// its call.
+// The host's memory, which comes zeroed: huge pages where the kernel gives them, copies by memcpy,
+// nothing later than its call.
 std::unique_ptr<Device> make_host_device();
 
 }  // namespace glint

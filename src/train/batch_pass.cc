@@ -65,14 +65,13 @@ class KeyCopies {
 
 BatchPass::Work::Work(PassContext& context, const Model& m, const PackedRows& packed)
     : scope(context.arena),
-      batch(build_batch(packed.rows, context.model.rotary_table(), {}, context.model.ops(),
-                        context.arena)),
+      batch(build_batch(packed.rows, context.rotary_table, {}, m.ops, context.arena)),
       pass(m, batch.view, packed.size(), context.arena) {}
 
 BatchPass::BatchPass(PassContext& context, Sequences sequences, const LossTerms& terms,
                      const OnPart& done, Arena& saved)
     : context_(context),
-      m_(context.model.model()),
+      m_(*context.model),
       sequences_(sequences),
       terms_(terms),
       done_(done),
@@ -188,8 +187,7 @@ MtpArgs BatchPass::run_drafts(const Tensor& hidden, const PackedRows& draft, con
   for (const TrainSequence& sequence : sequences_) {
     routes.insert(routes.end(), sequence.draft_routes.begin(), sequence.draft_routes.end());
   }
-  const Batch next = build_batch(draft.rows, context_.model.rotary_table(), {},
-                                 context_.model.ops(), context_.arena);
+  const Batch next = build_batch(draft.rows, context_.rotary_table, {}, m_.ops, context_.arena);
   MtpArgs args = {.next_ids = next.token_ids,
                   .batch = next.view,
                   .selected = context_.arena.take(DType::kI32, {T, m_.config.index_topk}),

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "runtime/memory_plan.h"
 
 namespace glint {
 namespace {
@@ -88,17 +89,21 @@ Result<std::vector<TrainSequence>> with_routes(LoadedModel& model,
   const ModelConfig& config = model.config();
   const auto layers = static_cast<std::size_t>(num_moe_layers(config));
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
+  int most = 1;
+  for (const std::vector<TokenId>& ids : sequences) {
+    const std::int64_t kept = std::min<std::int64_t>(std::ssize(ids), config.index_topk);
+    most = std::max(most, static_cast<int>(kept));
+  }
+  GLINT_TRY_STATUS(reserve(model, static_cast<int>(pages_of(most)),
+                           {.max_step_tokens = most, .max_running = 1, .max_seq_len = most}));
   std::vector<TrainSequence> all;
   for (const std::vector<TokenId>& ids : sequences) {
     TrainSequence sequence = {.ids = ids};
-    sequence.ids.resize(std::min(ids.size(), static_cast<std::size_t>(config.index_topk)));
+    sequence.ids.resize(std::min(ids.size(), static_cast<std::size_t>(most)));
     const std::size_t tokens = sequence.ids.size();
     GLINT_TRY_STATUS(check_train_sequence(model, sequence));
     std::vector<PageId> pages(static_cast<std::size_t>(pages_of(std::ssize(sequence.ids))));
     std::iota(pages.begin(), pages.end(), 0);
-    if (model.num_pages() < static_cast<int>(pages.size())) {
-      GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages.size())));
-    }
     StepRows rows;
     rows.add(0, sequence.ids, pages, 0);
     const std::span<const std::int32_t> routed = model.step(rows, {.routed = true}).routed;

@@ -16,7 +16,10 @@ std::vector<float> gradient_of(const Parameter& p, Device& device) {
     const std::vector<float> more = download<float>(p.gradient_of_values, device);
     values.insert(values.end(), more.begin(), more.end());
   }
-  return to_checkpoint_order(p, values);
+  if (!p.is_kv_b()) return values;
+  std::vector<float> stored(values.size());
+  to_checkpoint_order(p, values, stored);
+  return stored;
 }
 
 Status check_gradient_file(std::span<const ModelTensor> tensors, const std::string& path) {
@@ -45,8 +48,12 @@ std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor) 
 Status write_gradients(TrainRanks& ranks, const std::string& path) {
   const std::string partial = path + ".partial";
   const std::vector<ModelTensor>& tensors = ranks.trained();
-  Status status = write_parameter_file(
-      tensors, [&](std::size_t i) { return whole_gradient(ranks, tensors[i]); }, partial);
+  std::vector<float> whole;
+  const auto gradient = [&](std::size_t i) {
+    whole = whole_gradient(ranks, tensors[i]);
+    return std::span<const float>(whole);
+  };
+  Status status = write_parameter_file(tensors, gradient, partial);
   std::error_code error;
   if (status.ok()) {
     std::filesystem::rename(partial, path, error);

@@ -22,8 +22,8 @@ Error no_numbers(const LoadedModel& model) {
 
 }  // namespace
 
-GradientPass::GradientPass(LoadedModel& model, TapeOps& tape)
-    : model_(model), context_(model, tape) {
+GradientPass::GradientPass(LoadedModel& model, TapeOps& tape, int ranks)
+    : model_(model), ranks_(ranks), context_(tape) {
   const ShardPlan& shard = model.shard();
   GLINT_CHECK(&model.ops() == &tape || shard.is_divided() || shard.shape.cp > 1,
               "the model runs on other ops");
@@ -33,19 +33,71 @@ int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens) co
   return static_cast<int>(batches_of(sequences, batch_tokens).size());
 }
 
-Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_tokens) {
+Status GradientPass::prepare(Sequences sequences, bool drafts, bool learns,
+                             std::int64_t batch_tokens) {
   GLINT_TRY_STATUS(check_train_sequences(model_, sequences));
-  if (mtp && !model_.has_mtp()) {
+  if (drafts && !model_.has_mtp()) {
     return invalid("this checkpoint has no MTP layer, which the loss of one needs");
   }
-  int pages = 1;  // also for no tokens, which meet the others'
+  // Also for no tokens, which meet the others'.
+  BatchShape most = {.sequences = 1, .longest = 1, .pages = 1, .learns = learns};
   for (const Sequences batch : batches_of(sequences, batch_tokens)) {
-    const bool shares = !mtp && model_.shard().shape.cp == 1;
-    pages = std::max(pages, pack(batch, shares).num_pages);
+    const bool shares = model_.shard().shape.cp == 1;
+    most = larger(most, shape_of(batch, shares, drafts, learns));
   }
-  const Status room = pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
+  return reserve(most);
+}
+
+Status GradientPass::reserve(const BatchShape& most) {
+  const Status room = make_room(larger(reserved_, most));
   if (all_agree(room.ok(), model_.options().mesh) || !room.ok()) return room;
-  return unavailable("another rank has no room for its caches");
+  return unavailable("another rank has no room for its batches");
+}
+
+Status GradientPass::make_room(const BatchShape& shape) {
+  if (shape == reserved_) return Ok{};
+  GLINT_TRY(const std::unique_ptr<PassTrial> trial, PassTrial::make(model_, context_.tape));
+  GLINT_TRY(const PassMemory need, trial->run(shape));
+  // A device tells by itself; a host lends memory that it lacks.
+  Device& device = context_.device();
+  const std::int64_t free = device.memory().available + held_ * ranks_;
+  const bool fits = !device.is_host() || need.total() * ranks_ <= free;
+  if (!fits || !reserve(*trial, need, shape)) {
+    return exhausted(str("batches of ", with_commas(shape.rows), " tokens in sequences of up to ",
+                         with_commas(shape.longest), " need ", human_bytes(need.total()),
+                         ranks_ > 1 ? str(" on each of ", ranks_, " ranks") : "", ", and ",
+                         human_bytes(free),
+                         " are free; a smaller --batch-tokens and shorter sequences need less"));
+  }
+  reserved_ = shape;
+  held_ = need.total();
+  return Ok{};
+}
+
+bool GradientPass::reserve(PassTrial& trial, const PassMemory& need, const BatchShape& shape) {
+  if (shape.pages > model_.num_pages() && !model_.reserve_pages(shape.pages).ok()) return false;
+  context_.use(model_.model(), model_.rotary_table());
+  const auto reserve = [](Arena& arena, std::int64_t bytes) {
+    return arena.reserve(static_cast<std::size_t>(bytes));
+  };
+  bool has_room = trial.reserve_scratch() && reserve(context_.arena, need.pass) &&
+                  reserve(context_.scratch, need.loss);
+  for (std::size_t i = 0; i < need.num_saved; ++i) {
+    has_room = has_room && reserve(context_.saved(i), need.saved);
+  }
+  const LatentCache& cache = model_.kv().layer(model_.shard().layers.begin).latent;
+  return has_room && (!shape.learns || (context_.shadow.reserve() && context_.tape.reserve(cache)));
+}
+
+PassMemory GradientPass::used_memory() {
+  const auto most = [](const Arena& arena) {
+    return static_cast<std::int64_t>(arena.high_water());
+  };
+  return {.pass = most(context_.arena),
+          .loss = most(context_.scratch),
+          .saved = most(context_.saved(0)),
+          .scratch = model_.backend().scratch_bytes(),
+          .gradients = context_.gradients().scratch_bytes()};
 }
 
 // Ranks that share experts run as many batches each, of which some may be empty.
@@ -71,7 +123,7 @@ GradientPass::OnPart GradientPass::after_part(const OnPart& on_part) const {
 Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
                                    std::int64_t batch_tokens, const OnPart& on_part) {
   const bool mtp = terms.mtp_scale != 0;
-  GLINT_TRY_STATUS(prepare(sequences, mtp, batch_tokens));
+  GLINT_TRY_STATUS(prepare(sequences, mtp, true, batch_tokens));
   LossSums sums = {.tokens = count_targets(sequences, 1),
                    .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
   const std::vector<Sequences> all = batches(sequences, batch_tokens);
@@ -98,7 +150,7 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
 Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float temperature,
                                                      std::int64_t batch_tokens,
                                                      const OnPart& on_part, bool drafts) {
-  GLINT_TRY_STATUS(prepare(sequences, drafts, batch_tokens));
+  GLINT_TRY_STATUS(prepare(sequences, drafts, false, batch_tokens));
   const LossTerms terms = {.temperature = temperature};
   const OnPart done = after_part(on_part);
   std::vector<TokenScores> scores;

@@ -9,14 +9,16 @@
 
 #include "train/gradient_source.h"
 #include "train/pass_context.h"
+#include "train/pass_trial.h"
 
 namespace glint {
 
 class GradientPass final : public GradientSource {
  public:
   // `model` runs on `tape`, with weights as in their files (Packing::kNever) and caches that are
-  // not fp8; both outlive this. Gradients go where the tape was told (Parameters).
-  GradientPass(LoadedModel& model, TapeOps& tape);
+  // not fp8; both outlive this. Gradients go where the tape was told (Parameters). `ranks` share
+  // the memory of this machine, of which this is one.
+  GradientPass(LoadedModel& model, TapeOps& tape, int ranks = 1);
 
   // Parts on this stage.
   int parts_of_batch() const { return 2 * model_.shard().layers.size() + 2; }
@@ -29,17 +31,27 @@ class GradientPass final : public GradientSource {
                                          float temperature, std::int64_t batch_tokens,
                                          const OnPart& on_part = {}, bool drafts = false) override;
 
+  Status reserve(const BatchShape& most) override;
+  // The most that passes have taken so far, without caches and shadow.
+  PassMemory used_memory();
+
   PassProbes& probes() { return context_.probes; }
 
  private:
-  // Sequences are sound, and the caches hold each batch of them.
-  Status prepare(std::span<const TrainSequence> sequences, bool mtp, std::int64_t batch_tokens);
+  // Sequences are sound, and there is memory for each batch of them.
+  Status prepare(std::span<const TrainSequence> sequences, bool drafts, bool learns,
+                 std::int64_t batch_tokens);
+  Status make_room(const BatchShape& shape);
+  bool reserve(PassTrial& trial, const PassMemory& need, const BatchShape& shape);
   std::vector<std::span<const TrainSequence>> batches(std::span<const TrainSequence> sequences,
                                                       std::int64_t batch_tokens) const;
   OnPart after_part(const OnPart& on_part) const;
 
   LoadedModel& model_;
+  const int ranks_;
   PassContext context_;
+  BatchShape reserved_ = {};  // for which there is memory
+  std::int64_t held_ = 0;     // these bytes
 };
 
 }  // namespace glint

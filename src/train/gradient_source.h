@@ -66,6 +66,9 @@ class GradientSource {
 
   // Called after each of the parts of a batch; false ends the pass with an error.
   using OnPart = std::function<bool()>;
+  // Makes room for batches of up to this shape ahead of the first one, or fails, naming what they
+  // need. Without it each call makes room for its own before it begins.
+  virtual Status reserve(const BatchShape& most) = 0;
   virtual int num_batches(std::span<const TrainSequence> sequences,
                           std::int64_t batch_tokens) const = 0;
 

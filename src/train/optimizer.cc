@@ -58,10 +58,6 @@ double norm_of_squares(std::span<const double> squares) {
   return std::sqrt(sum);
 }
 
-double norm_of(std::span<const float> values, ThreadPool& pool) {
-  return norm_of_squares(squares_of(values, pool));
-}
-
 double clip_scale(double norm, double clip) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;
 }

@@ -26,10 +26,9 @@ struct AdamWStep {
 void adamw(const AdamWStep& step, std::span<const float> gradient, std::span<float> weights,
            std::span<float> exp_avg, std::span<float> exp_avg_sq, ThreadPool& pool);
 
-// The 2-norm, summed in f64 in blocks of a fixed size, in order; and the sums of squares of these
-// blocks, from which whoever has all of them takes it.
+// Sums of squares in f64 of blocks of a fixed size, in order; and the 2-norm, which whoever has all
+// of them takes from these.
 inline constexpr std::int64_t kNormBlock = 1 << 15;
-double norm_of(std::span<const float> values, ThreadPool& pool);
 std::vector<double> squares_of(std::span<const float> values, ThreadPool& pool);
 double norm_of_squares(std::span<const double> squares);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/kv_layout.h"
+#include "train/gradient_source.h"
 
 namespace glint {
 namespace {
@@ -84,6 +85,21 @@ PackedRows pack_for_draft(std::span<const TrainSequence> sequences) {
     first[0] = -1;
   }
   return packed;
+}
+
+BatchShape shape_of(std::span<const TrainSequence> batch, bool shares, bool drafts, bool learns) {
+  const PackedRows packed = pack(batch, shares);
+  BatchShape shape = {.rows = packed.size(),
+                      .targets = count_targets(batch, 1),
+                      .sequences = std::ssize(batch),
+                      .pages = packed.num_pages,
+                      .learns = learns};
+  for (const TrainSequence& sequence : batch) {
+    shape.longest = std::max(shape.longest, sequence.size());
+    if (drafts) shape.draft_rows += sequence.size();
+  }
+  if (drafts) shape.pages = pack(batch, false).num_pages;
+  return shape;
 }
 
 LossRows loss_rows(std::span<const TrainSequence> sequences, const PackedRows& packed,

@@ -37,6 +37,9 @@ PackedRows part_of(const PackedRows& all, int part, int parts);
 // sees that.
 PackedRows pack_for_draft(std::span<const TrainSequence> sequences);
 
+// As one of its passes, which `learns` or not; `drafts`: the draft layer's too.
+BatchShape shape_of(std::span<const TrainSequence> batch, bool shares, bool drafts, bool learns);
+
 // The tokens that a loss is taken of, those whose weight is not 0, in order.
 struct LossRows {
   struct Place {

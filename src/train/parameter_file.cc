@@ -53,12 +53,13 @@ std::int64_t bytes_of(std::span<const TensorSpec> specs) {
   return bytes;
 }
 
-std::vector<float> to_checkpoint_order(const Parameter& p, std::span<const float> values) {
-  std::vector<float> stored(values.begin(), values.end());
+void to_checkpoint_order(const Parameter& p, std::span<const float> values,
+                         std::span<float> stored) {
   if (p.is_kv_b()) {
     for_each_of_kv_b(p, [&](std::size_t at, std::size_t place) { stored[at] = values[place]; });
+  } else {
+    std::copy(values.begin(), values.end(), stored.begin());
   }
-  return stored;
 }
 
 void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
@@ -71,15 +72,15 @@ void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
 }
 
 Status write_parameter_file(std::span<const ModelTensor> tensors,
-                            const std::function<std::vector<float>(std::size_t)>& numbers_of,
+                            const std::function<std::span<const float>(std::size_t)>& numbers_of,
                             const std::string& path) {
   const std::vector<TensorSpec> specs = specs_of(tensors);
   GLINT_TRY(ShardFile file, ShardFile::create(path, shard_head(specs), bytes_of(specs)));
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::vector<float> values = numbers_of(i);
-    GLINT_TRY_STATUS(file.write(offset, std::as_bytes(std::span(values))));
-    offset += static_cast<std::int64_t>(values.size() * sizeof(float));
+    const std::span<const float> values = numbers_of(i);
+    GLINT_TRY_STATUS(file.write(offset, std::as_bytes(values)));
+    offset += static_cast<std::int64_t>(values.size_bytes());
   }
   return file.finish();
 }

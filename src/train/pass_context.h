@@ -3,10 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "autograd/tape_ops.h"
-#include "runtime/loaded_model.h"
+#include "model/glm.h"
 #include "tensor/transfer.h"
 
 namespace glint {
@@ -18,9 +19,14 @@ struct PassProbes {
 };
 
 struct PassContext {
-  PassContext(LoadedModel& model, TapeOps& tape)
-      : model(model), tape(tape), arena(tape.device()), scratch(tape.device()), shadow(arena) {}
+  explicit PassContext(TapeOps& tape)
+      : tape(tape), arena(tape.device()), scratch(tape.device()), shadow(arena) {}
 
+  // Before the first batch, and whenever the caches were made anew.
+  void use(const Model& of, const Tensor& rope_table) {
+    model.emplace(of);
+    rotary_table = rope_table;
+  }
   Device& device() { return tape.device(); }
   Gradients& gradients() { return tape.gradients(); }
   void record(const std::function<void()>& run) { tape.record(arena, shadow, run); }
@@ -28,7 +34,7 @@ struct PassContext {
   Tensor gathered(const Tensor& x, const std::vector<std::int32_t>& rows) {
     const auto R = static_cast<std::int64_t>(rows.size());
     const Tensor out = arena.take(x.dtype, {R, x.dim(1)});
-    model.ops().gather_rows({.x = x, .rows = upload(rows, {R}, arena), .out = out});
+    model->ops.gather_rows({.x = x, .rows = upload(rows, {R}, arena), .out = out});
     return out;
   }
   // Memory that a batch keeps between forward and backward, of several at once.
@@ -37,8 +43,9 @@ struct PassContext {
     return *saved_[i];
   }
 
-  LoadedModel& model;
   TapeOps& tape;
+  std::optional<Model> model = {};
+  Tensor rotary_table = {};
   Arena arena;    // of a pass: what it takes, and keeps for its backward pass
   Arena scratch;  // of the loss
   Shadow shadow;

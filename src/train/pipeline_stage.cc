@@ -8,8 +8,8 @@ namespace glint {
 PipelineStage::PipelineStage(PassContext& context, std::size_t batches,
                              const GradientSource::OnPart& on_part, Make make)
     : context_(context),
-      shard_(context.model.shard()),
-      signal_(shard_, context.model.options().mesh),
+      shard_(context.model->shard),
+      signal_(shard_, context.model->mesh),
       batches_(batches),
       on_part_(on_part),
       make_(std::move(make)) {}
@@ -37,8 +37,7 @@ void PipelineStage::begin() {
   is_told_ = false;
   signal_.hear(on_part_);
   if (!signal_.goes_on()) return;
-  // Two more than are behind: the oldest is sent back when the next is there.
-  next_ = make_(count_, context_.saved(count_ % (behind() + 2)));
+  next_ = make_(count_, context_.saved(count_ % num_saved(shard_)));
   ++count_;
   next_->begin();
 }

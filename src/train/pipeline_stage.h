@@ -24,6 +24,13 @@ class PipelineStage {
   PipelineStage(PassContext& context, std::size_t batches, const GradientSource::OnPart& on_part,
                 Make make);
 
+  // Batches of a stage that memory is kept of at once: two more than there are stages behind, as
+  // the oldest is sent back when the next is there. Without other stages one.
+  static std::size_t num_saved(const ShardPlan& shard) {
+    const int stages = shard.shape.pp;
+    return stages == 1 ? 1 : static_cast<std::size_t>(stages - shard.stage + 1);
+  }
+
   // Adds the losses of all batches to `sums`, on the last stage.
   Status run(LossSums& sums);
 

@@ -10,7 +10,7 @@ namespace glint {
 Error interrupted() { return unavailable("interrupted"); }
 
 std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm) {
-  std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()));
+  std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()), mine);
   comm.all_gather(as_tensor(std::span(&mine, 1)), as_tensor(all));
   return all;
 }

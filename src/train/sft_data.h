@@ -27,8 +27,7 @@ struct SftData {
 
 // Each line that is not blank is an object with one of
 //   "messages"              the loss is of what assistants say, from where generating would begin
-//   to
-//                           the token that ends the answer; "weight": 0 leaves a message out.
+//                           to the token that ends the answer; "weight": 0 leaves a message out.
 //                           "tools" and "chat_template_kwargs" reach the template
 //   "prompt", "completion"  the loss is of the completion: two texts, or two lists of messages
 //   "text"                  all of it

@@ -165,6 +165,10 @@ void read_share(std::string_view bytes, std::span<float> whole) {
   join_shares(whole.subspan(static_cast<std::size_t>(begin)), share);
 }
 
+Status ScoresOfFirst::reserve(const BatchShape& most) {
+  return peers_.on_first([&] { return own_->reserve(most); });
+}
+
 int ScoresOfFirst::num_batches(std::span<const TrainSequence> sequences,
                                std::int64_t batch_tokens) const {
   return static_cast<int>(batches_of(sequences, batch_tokens).size());

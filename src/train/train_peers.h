@@ -66,6 +66,7 @@ class ScoresOfFirst final : public GradientSource {
   // `own`: null but on the first. Both outlive it.
   ScoresOfFirst(const TrainPeers& peers, GradientSource* own) : peers_(peers), own_(own) {}
 
+  Status reserve(const BatchShape& most) override;
   int num_batches(std::span<const TrainSequence> sequences,
                   std::int64_t batch_tokens) const override;
   // Not for it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "base/str.h"
 #include "train/parameter_part.h"
@@ -34,6 +35,17 @@ class Together {
   bool goes_on_ = true;
   std::optional<Error> failure_;  // the first
 };
+
+// A pass of one rank, which ends where memory does that nobody planned. Ranks that wait for others
+// cannot end alone: there the process does.
+template <class Pass>
+auto unless_memory_ends(const Pass& pass) -> decltype(pass()) {
+  try {
+    return pass();
+  } catch (const std::bad_alloc&) {
+    return exhausted("no memory is left for a batch; a smaller --batch-tokens needs less");
+  }
+}
 
 // Both are of the same sequences; each token has a score in one of them.
 void add_scores(std::span<TokenScores> to, std::span<const TokenScores> more) {
@@ -98,7 +110,7 @@ Status TrainRanks::make_parameters() {
     GLINT_TRY(Parameters parameters,
               Parameters::make(model(rank).weights(), *part.tape, model(rank).shard()));
     part.parameters.emplace(std::move(parameters));
-    part.pass.emplace(model(rank), *part.tape);
+    part.pass.emplace(model(rank), *part.tape, peers_.is_alone() ? size() : peers_.here());
   }
   const std::vector<ModelTensor> tensors = model_tensors(model().config());
   // Facts of each rank of all: whether it borrows, and has each tensor.
@@ -152,6 +164,10 @@ std::vector<std::string> TrainRanks::of_shards(std::vector<std::string> said) {
   return all;
 }
 
+Status TrainRanks::reserve(const BatchShape& most) {
+  return on_all([&](int rank, const OnPart&) { return pass(rank).reserve(most); });
+}
+
 int TrainRanks::num_batches(std::span<const TrainSequence> sequences,
                             std::int64_t batch_tokens) const {
   int sum = 0, most = 0;
@@ -183,7 +199,8 @@ std::vector<std::span<const TrainSequence>> TrainRanks::dealt_out(
 Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                                  std::int64_t batch_tokens, const OnPart& on_part) {
   if (shape().num_ranks() == 1) {
-    return parts_[0].pass->add(sequences, terms, batch_tokens, on_part);
+    return unless_memory_ends(
+        [&] { return parts_[0].pass->add(sequences, terms, batch_tokens, on_part); });
   }
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
   const auto parts = dealt_out(sequences);
@@ -222,7 +239,9 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
                                                    float temperature, std::int64_t batch_tokens,
                                                    const OnPart& on_part, bool drafts) {
   if (shape().num_ranks() == 1) {
-    return parts_[0].pass->score(sequences, temperature, batch_tokens, on_part, drafts);
+    return unless_memory_ends([&] {
+      return parts_[0].pass->score(sequences, temperature, batch_tokens, on_part, drafts);
+    });
   }
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
   GLINT_CHECK(shape().cp == 1 || !drafts, "scores of drafts where sequences are shared");

@@ -57,6 +57,7 @@ class TrainRanks final : public GradientSource {
   using Work = std::function<Status(int rank, const OnPart& on_part)>;
   Status on_all(const Work& work, const OnPart& on_part = {});
 
+  Status reserve(const BatchShape& most) override;
   int num_batches(std::span<const TrainSequence> sequences,
                   std::int64_t batch_tokens) const override;
   int parts_of_batch() const;  // of all stages

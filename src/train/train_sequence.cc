@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/ceil_div.h"
 #include "base/str.h"
 #include "runtime/score.h"
 
@@ -95,6 +96,28 @@ std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequ
   }
   if (begin < all.size()) batches.push_back(all.subspan(begin));
   return batches;
+}
+
+BatchShape larger(const BatchShape& a, const BatchShape& b) {
+  return {.rows = std::max(a.rows, b.rows),
+          .draft_rows = std::max(a.draft_rows, b.draft_rows),
+          .targets = std::max(a.targets, b.targets),
+          .sequences = std::max(a.sequences, b.sequences),
+          .longest = std::max(a.longest, b.longest),
+          .pages = std::max(a.pages, b.pages),
+          .learns = a.learns || b.learns};
+}
+
+BatchShape shape_of(std::int64_t rows, std::int64_t sequences, std::int64_t longest, bool drafts) {
+  rows = std::max(rows, longest);
+  sequences = std::max(sequences, ceil_div(rows, longest));
+  return {.rows = rows,
+          .draft_rows = drafts ? rows : 0,
+          .targets = rows,
+          .sequences = sequences,
+          .longest = longest,
+          .pages = static_cast<int>(rows / kPageSize + sequences),
+          .learns = true};
 }
 
 std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all,

@@ -57,6 +57,24 @@ std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b);
 std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
                                                        std::int64_t batch_tokens);
 
+// A batch, or one that is as large as each of several.
+struct BatchShape {
+  std::int64_t rows = 0;        // that its layers compute
+  std::int64_t draft_rows = 0;  // of the draft layer; 0: it does not run
+  std::int64_t targets = 0;     // tokens that a loss is taken of
+  std::int64_t sequences = 0;
+  std::int64_t longest = 0;  // tokens of a sequence
+  int pages = 0;             // of the caches
+  bool learns = false;       // goes back, too
+
+  bool operator==(const BatchShape&) const = default;
+};
+BatchShape larger(const BatchShape& a, const BatchShape& b);
+
+// A batch of `rows` tokens to learn from, none of which sequences have in common, or of one
+// sequence where that is longer.
+BatchShape shape_of(std::int64_t rows, std::int64_t sequences, std::int64_t longest, bool drafts);
+
 // The sequences in as many parts as there are ranks, one after another, of about as many tokens to
 // compute each. Parts may be empty.
 std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all, int ranks);

@@ -129,7 +129,12 @@ void TrainedWeights::write(const Parameter& p, std::span<const float> values, Lo
                            ThreadPool& pool) {
   if (model.ops().device().is_host()) write_copies(p, values, model, pool);
   if (!belong_to_one_rank_ && !speaks_for(p.tensor, model.shard())) return;
-  const std::vector<float> part = to_checkpoint_order(p, values);
+  std::vector<float> turned;
+  if (p.is_kv_b()) {
+    turned.resize(values.size());
+    to_checkpoint_order(p, values, turned);
+  }
+  const std::span<const float> part = p.is_kv_b() ? turned : values;
   const std::int64_t size = p.tensor.elements();
   const std::size_t first = first_.at(p.tensor.name);
   // In a stretch of several experts each is a tensor of its own.
@@ -148,8 +153,8 @@ void TrainedWeights::write(const Parameter& p, std::span<const float> values, Lo
     std::byte* const to =
         memory_.data() + (tensor.bytes.data() - memory_.data()) +
         static_cast<std::size_t>(stretch.in_whole % size) * element_bytes(tensor.type);
-    const auto from = std::span(part).subspan(static_cast<std::size_t>(stretch.in_part),
-                                              static_cast<std::size_t>(stretch.count));
+    const auto from = part.subspan(static_cast<std::size_t>(stretch.in_part),
+                                   static_cast<std::size_t>(stretch.count));
     own ? round_to(tensor.type, from, to, *own) : round_to(tensor.type, from, to);
   };
   if (all.size() == 1) return write_one(all[0], &pool);

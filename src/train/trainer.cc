@@ -74,11 +74,18 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
   }
   GLINT_TRY_STATUS(ranks.make_parameters());
   const std::int64_t count = ranks.num_trained();
-  const std::int64_t bytes = OptimizerPart::bytes(count) / ranks.peers().size();
+  std::size_t most = 0;
+  for (const Parameter& p : ranks.parameters().all()) {
+    most = std::max(most, static_cast<std::size_t>(p.is_kv_b() ? 2 * p.count() : p.count()));
+  }
+  if (ranks.shape().num_ranks() > 1) most = 0;
+  const std::int64_t bytes = OptimizerPart::bytes(count) / ranks.peers().size() +
+                             static_cast<std::int64_t>(most * sizeof(float));
   if (const std::int64_t free = available_memory(); bytes > free) {
     return exhausted(str("the optimiser's state of ", count, " parameters takes ",
                          human_bytes(bytes), ", and ", human_bytes(free), " are free"));
   }
+  t.whole_.reserve(most);
   for (int rank = 0; rank < ranks.size(); ++rank) {
     t.optimizer_.emplace_back(ranks.parameters(rank), ranks.mesh(rank));
   }
@@ -162,8 +169,18 @@ void Trainer::write_weights(const ModelTensor& tensor, std::span<const float> wh
   });
 }
 
-std::vector<float> Trainer::whole_of(OptimizerPart::Value value, const ModelTensor& tensor) const {
-  std::vector<float> whole(static_cast<std::size_t>(tensor.parameters()));
+std::span<const float> Trainer::whole_of(OptimizerPart::Value value, const ModelTensor& tensor) {
+  if (ranks_->shape().num_ranks() == 1) {
+    const Parameter& p = *ranks_->parameters().find(tensor);
+    const auto size = static_cast<std::size_t>(p.count());
+    whole_.resize(p.is_kv_b() ? 2 * size : size);
+    const auto whole = std::span(whole_).first(size), values = std::span(whole_).last(size);
+    optimizer_[0].give(value, p.offset, values);
+    if (p.is_kv_b()) to_checkpoint_order(p, values, whole);
+    return whole;
+  }
+  whole_.assign(static_cast<std::size_t>(tensor.parameters()), 0.0f);
+  const auto whole = std::span(whole_);
   for (int rank = 0; rank < ranks_->size(); ++rank) {
     const Parameter* const p = ranks_->parameters(rank).find(tensor);
     if (!p) continue;
@@ -171,8 +188,9 @@ std::vector<float> Trainer::whole_of(OptimizerPart::Value value, const ModelTens
     std::vector<float> values(static_cast<std::size_t>(p->count()));
     optimizer_[static_cast<std::size_t>(rank)].give(value, p->offset, values);
     const ParameterBox box = box_of(tensor, ranks_->model(rank).shard());
-    std::vector<float> part = take_part(tensor, box, whole);
-    join_shares(part, to_checkpoint_order(*p, values));
+    std::vector<float> part = take_part(tensor, box, whole), stored(values.size());
+    to_checkpoint_order(*p, values, stored);
+    join_shares(part, stored);
     put_part(tensor, box, part, whole);
   }
   const TrainPeers& peers = ranks_->peers();
@@ -181,7 +199,7 @@ std::vector<float> Trainer::whole_of(OptimizerPart::Value value, const ModelTens
   return whole;
 }
 
-std::vector<float> Trainer::next_whole() {
+std::span<const float> Trainer::next_whole() {
   const std::vector<ModelTensor>& tensors = ranks_->trained();
   const auto value = kStates[wholes_ / tensors.size()].second;
   const ModelTensor& tensor = tensors[wholes_ % tensors.size()];
@@ -195,7 +213,7 @@ void Trainer::gather_weights() {
   const MeshShape& shape = ranks_->shape();
   for (const ModelTensor& tensor : ranks_->trained()) {
     if (shape.pp == 1 && !is_divided(tensor, shape)) continue;  // the first has all of it
-    const std::vector<float> whole = whole_of(OptimizerPart::Value::kMaster, tensor);
+    const std::span<const float> whole = whole_of(OptimizerPart::Value::kMaster, tensor);
     if (peers.is_first()) weights_->write(tensor, whole, ranks_->pool());
   }
 }
@@ -206,7 +224,7 @@ Status Trainer::write_optimizer(const std::string& dir, const Json& state) {
   const std::vector<ModelTensor>& tensors = ranks_->trained();
   for (const auto& [name, value] : kStates) {
     const auto of = [&, value = value](std::size_t i) {
-      std::vector<float> whole = next_whole();
+      const std::span<const float> whole = next_whole();
       // The masters, rounded, are the weights, of which this process may have a part.
       const bool has_part = value == OptimizerPart::Value::kMaster && !ranks_->peers().is_alone();
       if (has_part) weights_->write(tensors[i], whole, ranks_->pool());

@@ -93,9 +93,9 @@ class Trainer {
   Status read_optimizer(const std::string& checkpoint_dir);
   // All of a tensor in the order of the checkpoint, of every rank's shares, for the first process;
   // and back.
-  std::vector<float> whole_of(OptimizerPart::Value value, const ModelTensor& tensor) const;
+  std::span<const float> whole_of(OptimizerPart::Value value, const ModelTensor& tensor);
   // The same of each tensor of each value, one after another.
-  std::vector<float> next_whole();
+  std::span<const float> next_whole();
   void give_out(OptimizerPart::Value value, const ModelTensor& tensor,
                 std::span<const float> whole);
   // The weights of all ranks become these masters.
@@ -109,6 +109,7 @@ class Trainer {
   std::unique_ptr<TrainRanks> ranks_;
   std::optional<TrainedWeights> weights_;
   std::vector<OptimizerPart> optimizer_;  // of each rank
+  std::vector<float> whole_;  // of whole_of(): where one rank has all, ahead of the first step
   std::int64_t steps_ = 0;
   std::size_t wholes_ = 0;  // that next_whole() has given of the checkpoint that is written
   std::string saved_;       // the last one

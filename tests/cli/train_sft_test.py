@@ -148,6 +148,22 @@ def a_full_disk_loses_nothing(tmp):
     output(*train(tmp, "full", "--steps", 2, "--resume"))
 
 
+def too_little_memory_is_told_before_the_first_step(tmp):
+    """And as much as is told is enough, also for what is saved."""
+    long = [{"text": f"{i} foxes and a hen " + "and a hen " * 100} for i in range(4)]
+
+    def train_within(mib):
+        return run("train", "sft", TINY, "--data", data(tmp, long), "--out", tmp / "small", *FAST, "--steps", 1,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20)))
+
+    done = train_within(500)
+    said = re.search(r"batches of [\d,]+ tokens .* need ([\d.]+) MiB, and ([\d.]+) MiB are free; a smaller --batch-tokens", done.stderr)
+    check(done.returncode == 2 and said, "it says so", done)
+    check(not (tmp / "small/train.jsonl").exists(), "no step has run")
+    done = train_within(500 + int(float(said[1]) - float(said[2])) + 4)
+    check(done.returncode == 0 and (tmp / "small/step-1/config.json").exists(), "as much is enough", done)
+
+
 def steps_before_a_failure_are_saved(tmp):
     """Weights that grow by themselves, until a gradient is no number."""
     refused(*train(tmp, "grows", "--steps", 100, "--lr", 1, "--weight-decay", 10, "--dtype", "f32"), words=["is not a number"], on_stdout=True)
@@ -185,6 +201,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, steps_before_a_failure_are_saved, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

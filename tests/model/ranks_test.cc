@@ -92,6 +92,10 @@ Said score_all(Ranks& ranks, const Sequences& sequences, int chunk) {
   };
   auto scores = score(ranks, sequences, {.chunk = chunk, .mtp = last.has_mtp()}, sinks);
   EXPECT_TRUE(scores.ok()) << scores.error().message;
+  // Each rank reserved once, for the longest.
+  std::int64_t longest = 0;
+  for (const auto& ids : sequences) longest = std::max(longest, std::ssize(ids));
+  for (int r = 0; r < ranks.size(); ++r) EXPECT_EQ(ranks.model(r).num_pages(), pages_of(longest));
   said.scores = scores.value();
   return said;
 }

@@ -20,7 +20,9 @@
 #include "train/check_gradients.h"
 #include "train/gradient_file.h"
 #include "train/gradient_pass.h"
+#include "train/packed_rows.h"
 #include "train/parameter_file.h"
+#include "train/pass_trial.h"
 #include "train/tied_checkpoint.h"
 
 namespace glint {
@@ -130,8 +132,10 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
 
   const std::string path =
       str(testing::TempDir(), "/glint_", golden.name, "_", ::getpid(), ".safetensors");
+  std::vector<float> numbers;
   const auto gradient = [&](std::size_t i) {
-    return gradient_of(trained.parameters->all()[i], trained.tape->device());
+    numbers = gradient_of(trained.parameters->all()[i], trained.tape->device());
+    return std::span<const float>(numbers);
   };
   std::vector<ModelTensor> trained_tensors;
   for (const Parameter& p : trained.parameters->all()) trained_tensors.push_back(p.tensor);
@@ -516,6 +520,34 @@ TEST(Training, what_cannot_be_trained_is_refused) {
   EXPECT_NE(refusal({.ids = {1, 2}, .weights = {1}}).find("1 weights for 2 tokens"),
             std::string::npos);
   EXPECT_NE(refusal({.ids = {1, 2}, .routes = {1}}).find("numbers of experts"), std::string::npos);
+}
+
+TEST(Training, a_batch_takes_the_memory_that_was_planned) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    SCOPED_TRACE(name_of(dtype));
+    Trained trained(kTiny, dtype, best_backend().make(2));
+    const TokenSequences sequences = sharing_rows();
+    const std::unique_ptr<PassTrial> trial = PassTrial::make(*trained.model, *trained.tape).value();
+    const PassMemory planned = trial->run(shape_of(plain(sequences), true, true, true)).value();
+    trained.run(sequences, {.mtp_weight = 0.5f});
+    const PassMemory used = trained.pass->used_memory();
+    for (const auto& [part, most] :
+         {std::pair(&PassMemory::pass, 1.01), std::pair(&PassMemory::loss, 1.01),
+          std::pair(&PassMemory::saved, 1.01), std::pair(&PassMemory::scratch, 1.01),
+          std::pair(&PassMemory::gradients, 1.5)}) {
+      EXPECT_LE(used.*part, planned.*part);
+      EXPECT_LE(static_cast<double>(planned.*part), most * static_cast<double>(used.*part));
+    }
+  }
+}
+
+TEST(Training, batches_that_memory_does_not_hold_are_refused_before_they_run) {
+  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  const std::string why = trained.pass->reserve(shape_of(8'000'000, 1, 60, false)).error().message;
+  EXPECT_TRUE(why.starts_with("batches of 8,000,000 tokens in sequences of up to 60 need ")) << why;
+  EXPECT_TRUE(why.ends_with("are free; a smaller --batch-tokens and shorter sequences need less"))
+      << why;
+  EXPECT_TRUE(trained.pass->reserve(shape_of(700, 1, 60, true)).ok());  // others are not
 }
 
 }  // namespace

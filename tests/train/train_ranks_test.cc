@@ -19,6 +19,7 @@
 #include "model/backends_under_test.h"
 #include "runtime/rank_memory.h"
 #include "train/gradient_file.h"
+#include "train/packed_rows.h"
 #include "train/tied_checkpoint.h"
 #include "train/trainer.h"
 
@@ -516,6 +517,27 @@ TEST(Trainer, a_gradient_that_is_no_number_on_one_rank_changes_no_weight_of_any)
   EXPECT_EQ(weights_of(*trainer), before);
   learn(*trainer, 1);
   EXPECT_NE(weights_of(*trainer), before);
+}
+
+TEST(TrainRanks, take_the_memory_that_they_planned) {
+  const std::vector<TrainSequence> sequences =
+      plain(some_tokens({120, 130, 121, 118, 100, 90, 110, 128}));
+  for (const MeshShape& shape : {MeshShape{.tp = 2}, MeshShape{.ep = 2, .dp = 2},
+                                 MeshShape{.cp = 2, .dp = 2}, MeshShape{.pp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    const auto ranks = open_ranks(kTiny, shape);
+    const BatchShape batch = shape_of(sequences, shape.cp == 1, false, true);
+    ASSERT_TRUE(ranks->add(sequences, {}, 4096).ok());
+    for (int rank = 0; rank < ranks->size(); ++rank) {
+      const auto trial = PassTrial::make(ranks->model(rank), ranks->tape(rank)).value();
+      const PassMemory planned = trial->run(batch).value();
+      const PassMemory used = ranks->pass(rank).used_memory();
+      for (const auto part :
+           {&PassMemory::pass, &PassMemory::loss, &PassMemory::saved, &PassMemory::gradients}) {
+        EXPECT_LE(used.*part, planned.*part);
+      }
+    }
+  }
 }
 
 }  // namespace

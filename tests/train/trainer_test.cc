@@ -199,5 +199,18 @@ TEST(Trainer, leftovers_do_not_stand_in_the_way_and_changed_files_are_found) {
   EXPECT_NE(Trainer::find_latest(out.path).error().message.find("step-7"), std::string::npos);
 }
 
+TEST(Trainer, memory_that_ends_in_a_pass_ends_the_pass) {
+  struct Hungry final : TokenLoss {
+    void weigh(std::size_t, std::int64_t, std::span<const float>, std::span<const float>,
+               std::span<float>, std::span<float>) override {
+      more_than_there_is.reserve(more_than_there_is.max_size());
+    }
+    std::vector<char> more_than_there_is;
+  } loss;
+  const auto trainer = open(kTiny);
+  EXPECT_EQ(trainer->pass().add(some_sequences(0), {.loss = &loss}, 64).error().message,
+            "no memory is left for a batch; a smaller --batch-tokens needs less");
+}
+
 }  // namespace
 }  // namespace glint

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/cpu_ops.h"
 #include "backends/reference/reference_gradients.h"
+#include "ops/plan_gradients.h"
 
 namespace glint {
 
@@ -29,7 +30,14 @@ class CpuGradients : public ReferenceGradients {
   void log_probs(const LogProbsArgs& args) override;
   void cross_entropy(const CrossEntropyArgs& args) override;
 
+  std::int64_t scratch_bytes() const override {
+    return static_cast<std::int64_t>(scratch_.high_water());
+  }
+  std::unique_ptr<PlanGradients> make_plan(Ops& ops) override;
+
  private:
+  class Plan;
+
   // f(row) for rows [0, count): on all threads if count * row_size is worth a phase.
   template <class F>
   void for_rows(std::int64_t count, std::int64_t row_size, F f);
@@ -58,6 +66,9 @@ class CpuGradients : public ReferenceGradients {
   ThreadPool& pool_;
   Arena scratch_;
   struct AttentionBlock;  // of sparse_mla_back
+  static std::vector<AttentionBlock> take_blocks(const SparseMlaArgs& op, ThreadPool& pool,
+                                                 Arena& scratch);
+  static void plan_blocks(const SparseMlaArgs& op, ThreadPool& pool, Arena& scratch);
 };
 
 template <class F>

@@ -13,6 +13,10 @@
 
 namespace glint {
 
+namespace cpu {
+class CpuPlanOps;
+}
+
 class CpuOps : public ReferenceOps {
  public:
   // The CPU must have `isa` (cpu_has). `pool` must outlive the ops, and runs nothing else
@@ -59,6 +63,8 @@ class CpuOps : public ReferenceOps {
   void moe(const MoeArgs& args, Arena& scratch) override;
 
  private:
+  friend class cpu::CpuPlanOps;
+
   // f(row, thread) for rows [0, count): on all threads if count * row_size is worth a phase.
   template <class F>
   void for_rows(std::int64_t count, std::int64_t row_size, F f);

@@ -16,6 +16,27 @@ void raise(std::int64_t& most, std::int64_t bytes) { most = std::max(most, bytes
 
 }  // namespace
 
+CpuPlanOps::CpuPlanOps(Device& device, CpuOps& ops)
+    : PlanOps(device), ops_(ops), products_(ops.products_), num_threads_(ops.pool_.num_threads()) {}
+
+bool CpuPlanOps::reserve() {
+  const auto reserve_copies = [](TypedRows::Copies& copies, const Copies& planned) {
+    return copies.bf16.reserve(planned.bf16) && copies.f32.reserve(planned.f32);
+  };
+  bool has_room = reserve_copies(ops_.x_, x_) && reserve_copies(ops_.expert_x_, expert_x_) &&
+                  ops_.queries_.reserve(queries_) && ops_.scores_.reserve(scores_) &&
+                  ops_.partials_.reserve(partials_);
+  ops_.head_x_.resize(std::max(ops_.head_x_.size(), head_x_.size()));
+  for (std::size_t h = 0; h < head_x_.size(); ++h) {
+    has_room = has_room && reserve_copies(ops_.head_x_[h], head_x_[h]);
+  }
+  for (int i = 0; i < num_threads_; ++i) {
+    has_room = has_room && ops_.products_.scratch(i).copy.reserve(thread_copy_) &&
+               ops_.attention_[static_cast<std::size_t>(i)].reserve(attention_);
+  }
+  return has_room;
+}
+
 std::int64_t CpuPlanOps::scratch_bytes() const {
   std::int64_t bytes =
       num_threads_ * (static_cast<std::int64_t>(sizeof(Scratch)) + Growing::held_for(thread_copy_) +
@@ -136,7 +157,7 @@ void CpuPlanOps::moe(const MoeArgs& args, Arena& scratch) {
 }  // namespace cpu
 
 std::unique_ptr<PlanOps> CpuOps::make_plan_ops(Device& device) {
-  return std::make_unique<cpu::CpuPlanOps>(device, products_, pool_.num_threads());
+  return std::make_unique<cpu::CpuPlanOps>(device, *this);
 }
 
 std::int64_t CpuOps::scratch_bytes() const {

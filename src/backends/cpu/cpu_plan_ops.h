@@ -6,15 +6,19 @@
 #include "backends/cpu/products.h"
 #include "ops/plan_ops.h"
 
+namespace glint {
+class CpuOps;
+}
+
 namespace glint::cpu {
 
 // A member for each Growing of CpuOps, with the most that a call asks of it.
 class CpuPlanOps final : public PlanOps {
  public:
-  CpuPlanOps(Device& device, const Products& products, int num_threads)
-      : PlanOps(device), products_(products), num_threads_(num_threads) {}
+  CpuPlanOps(Device& device, CpuOps& ops);
 
   std::int64_t scratch_bytes() const override;
+  bool reserve() override;
 
   void linear(const LinearArgs& args) override;
   void grouped_linear(const GroupedLinearArgs& args) override;
@@ -33,6 +37,7 @@ class CpuPlanOps final : public PlanOps {
   // Rows that threads gather from x for themselves.
   void gather(const Tensor& x, std::int64_t most, WeightFormat format);
 
+  CpuOps& ops_;
   const Products& products_;
   const int num_threads_;
   Copies x_, expert_x_;

@@ -47,6 +47,13 @@ TEST_P(CpuPlanOpsTest, plans_the_memory_that_ops_hold) {
       ops.sparse_mla(mla);
       plan->sparse_mla(mla);
       EXPECT_EQ(plan->scratch_bytes(), ops.scratch_bytes()) << T;
+
+      CpuOps reserved(GetParam(), pool);
+      const auto ahead = reserved.make_plan_ops(device);
+      ahead->linear(args);
+      ahead->sparse_mla(mla);
+      EXPECT_TRUE(ahead->reserve());
+      EXPECT_EQ(reserved.scratch_bytes(), ops.scratch_bytes()) << T;
     }
   }
 }

@@ -34,28 +34,43 @@ class TinyIsZero {
 // Memory of one thread.
 struct CpuGradients::AttentionBlock {
   std::int64_t width = 0, row = 0, heads = 0;  // latent + rope; the others rounded up
-  std::vector<float> q, g, dq, lse, along;     // [heads, row]; [heads]
-  std::vector<float> keys;                     // [kGroup, row]
-  std::vector<std::int32_t> place_of;          // [slots]: which of the sums, or -1
-  std::vector<std::int32_t> slots;             // of the sums
-  std::vector<float> sums;                     // [slots touched, row]
+  std::int64_t touched = 0;                    // slots
+  float *q, *g, *dq, *lse, *along;             // [heads, row]; [heads]
+  float* keys;                                 // [kGroup, row]
+  float* out;                                  // [latent], of a head
+  std::int32_t* place_of;                      // [slots]: which of the sums, or -1
+  std::int32_t* slots;                         // of the sums
+  float* sums;                                 // [touched, row]
 
-  explicit AttentionBlock(const SparseMlaArgs& op)
+  AttentionBlock(const SparseMlaArgs& op, Arena& memory)
       : width(op.kv.latent_dim + op.kv.rope_dim),
         row(round_up(width, cpu::kPanel)),
-        heads(round_up(op.q_latent.dim(1), kGroup)),
-        q(heads * row),
-        g(heads * row),
-        dq(heads * row),
-        lse(heads),
-        along(heads),
-        keys(kGroup * row),
-        place_of(op.kv.num_slots, -1) {}
+        heads(round_up(op.q_latent.dim(1), kGroup)) {
+    const auto floats = [&](std::int64_t n) { return memory.take(DType::kF32, {n}).ptr<float>(); };
+    const auto ints = [&](std::int64_t n) {
+      return memory.take(DType::kI32, {n}).ptr<std::int32_t>();
+    };
+    const std::int64_t most = std::min<std::int64_t>(op.kv.num_slots, kBlock * op.indices.dim(1));
+    for (float** rows : {&q, &g, &dq}) *rows = floats(heads * row);
+    for (float** numbers : {&lse, &along}) *numbers = floats(heads);
+    keys = floats(kGroup * row);
+    out = floats(op.kv.latent_dim);
+    place_of = ints(op.kv.num_slots);
+    slots = ints(most);
+    sums = floats(most * row);
+  }
+
+  // Before the first block: heads and columns that only round up stay 0.
+  void clear(std::int64_t num_slots) {
+    for (float* rows : {q, g}) std::fill_n(rows, heads * row, 0.0f);
+    for (float* numbers : {lse, along}) std::fill_n(numbers, heads, 0.0f);
+    std::fill_n(keys, kGroup * row, 0.0f);
+    std::fill_n(place_of, num_slots, -1);
+  }
 
   void begin() {
-    for (const std::int32_t slot : slots) place_of[slot] = -1;
-    slots.clear();
-    sums.clear();
+    for (std::int64_t i = 0; i < touched; ++i) place_of[slots[i]] = -1;
+    touched = 0;
   }
 
   void add_token(const SparseMlaBackArgs& args, std::int64_t t, const cpu::Kernels& kernels) {
@@ -65,15 +80,14 @@ struct CpuGradients::AttentionBlock {
     const std::int64_t n =
         std::find_if(indices, indices + k, [](int i) { return i < 0; }) - indices;
     read_heads(args, t, kernels);
-    // Rows of sums first: they move as there come more of them.
     for (std::int64_t j = 0; j < n; ++j) {
       GLINT_CHECK(indices[j] < op.kv.num_slots, "a slot beyond the cache");
       std::int32_t& place = place_of[indices[j]];
       if (place >= 0) continue;
-      place = static_cast<std::int32_t>(slots.size());
-      slots.push_back(indices[j]);
+      place = static_cast<std::int32_t>(touched);
+      slots[touched] = indices[j];
+      std::fill_n(&sums[touched++ * row], row, 0.0f);
     }
-    sums.resize(slots.size() * static_cast<std::size_t>(row));
     for (std::int64_t j = 0; j < n; j += kGroup) {
       const int count = static_cast<int>(std::min(kGroup, n - j));
       float* dkeys[kGroup] = {};
@@ -83,9 +97,9 @@ struct CpuGradients::AttentionBlock {
                         width);
         dkeys[i] = &sums[place_of[slot] * row];
       }
-      std::fill(keys.begin() + count * row, keys.end(), 0.0f);
+      std::fill(keys + count * row, keys + kGroup * row, 0.0f);
       for (std::int64_t h = 0; h < heads; h += kGroup) {
-        kernels.attend_back({.keys = keys.data(),
+        kernels.attend_back({.keys = keys,
                              .q = &q[h * row],
                              .g = &g[h * row],
                              .lse = &lse[h],
@@ -110,12 +124,11 @@ struct CpuGradients::AttentionBlock {
     const SparseMlaArgs& op = args.op;
     const bool is_bf16 = op.q_latent.dtype == DType::kBF16;
     const std::int64_t latent = op.kv.latent_dim, rope = op.kv.rope_dim;
-    std::fill(dq.begin(), dq.end(), 0.0f);
+    std::fill_n(dq, heads * row, 0.0f);
     const auto read = [&](const Tensor& x, std::int64_t h, float* to) {
       const std::int64_t at = t * x.stride[0] + h * x.stride[1];
       kernels.convert(x.data + at * size_of(x.dtype), is_bf16, to, false, x.dim(2));
     };
-    std::vector<float> out(static_cast<std::size_t>(latent));
     for (std::int64_t h = 0; h < op.q_latent.dim(1); ++h) {
       float *const query = &q[h * row], *const grad = &g[h * row];
       read(op.q_latent, h, query);
@@ -124,7 +137,7 @@ struct CpuGradients::AttentionBlock {
       float* const dout = head_of<float>(args.dout, t, h);
       std::copy_n(dout, latent, grad);
       std::fill_n(dout, latent, 0.0f);
-      read(op.out, h, out.data());
+      read(op.out, h, out);
       double sum = 0;
       for (std::int64_t d = 0; d < latent; ++d) sum += double{grad[d]} * out[d];
       along[h] = static_cast<float>(sum);
@@ -145,12 +158,30 @@ struct CpuGradients::AttentionBlock {
   }
 };
 
+// One a thread that has a block.
+std::vector<CpuGradients::AttentionBlock> CpuGradients::take_blocks(const SparseMlaArgs& op,
+                                                                    ThreadPool& pool,
+                                                                    Arena& scratch) {
+  const std::int64_t blocks = ceil_div(op.q_latent.dim(0), kBlock);
+  std::vector<AttentionBlock> all;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(pool.num_threads(), blocks); ++i) {
+    all.emplace_back(op, scratch);
+  }
+  return all;
+}
+
+void CpuGradients::plan_blocks(const SparseMlaArgs& op, ThreadPool& pool, Arena& scratch) {
+  take_blocks(op, pool, scratch);
+}
+
 void CpuGradients::sparse_mla_back(const SparseMlaBackArgs& args) {
   check(args);
+  const Arena::Scope scope(scratch_);
   const std::int64_t T = args.op.q_latent.dim(0);
   const std::int64_t blocks = ceil_div(T, kBlock);
-  const std::int64_t threads = std::min<std::int64_t>(pool_.num_threads(), blocks);
-  std::vector<AttentionBlock> memory(static_cast<std::size_t>(threads), AttentionBlock(args.op));
+  std::vector<AttentionBlock> memory = take_blocks(args.op, pool_, scratch_);
+  const std::int64_t threads = std::ssize(memory);
+  for (AttentionBlock& block : memory) block.clear(args.op.kv.num_slots);
   for (std::int64_t first = 0; first < blocks; first += threads) {
     const std::int64_t count = std::min(threads, blocks - first);
     pool_.run(count, [&](std::int64_t i, int) {
@@ -162,7 +193,7 @@ void CpuGradients::sparse_mla_back(const SparseMlaBackArgs& args) {
     });
     for (std::int64_t i = 0; i < count; ++i) {
       const AttentionBlock& block = memory[static_cast<std::size_t>(i)];
-      for_rows(std::ssize(block.slots), block.width, [&](std::int64_t r) {
+      for_rows(block.touched, block.width, [&](std::int64_t r) {
         float* const to = args.dcache.row<float>(block.slots[r]);
         const float* const from = &block.sums[r * block.row];
         for (std::int64_t d = 0; d < block.width; ++d) to[d] += from[d];

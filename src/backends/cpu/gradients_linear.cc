@@ -17,6 +17,19 @@ Weight weight_of(const Tensor& x) {
 DType product_type(DType x, WeightFormat weight) {
   return x == DType::kBF16 && weight == WeightFormat::kBF16 ? DType::kBF16 : DType::kF32;
 }
+// Memory of a copy of x as `to`, and of turned matrices.
+Tensor take_cast(const Tensor& x, DType to, Arena& scratch) {
+  if (x.rank == 2) return scratch.take_padded(to, {x.dim(0), x.dim(1)});
+  return scratch.take_padded(to, {x.dim(0), x.dim(1), x.dim(2)});
+}
+WeightStack take_turned(const WeightStack& weights, Arena& scratch) {
+  const DType dtype = weights[0].data.dtype;
+  return {.format = format_of(dtype),
+          .count = weights.count,
+          .rows = weights.cols,
+          .cols = weights.rows,
+          .data = scratch.take(dtype, {weights.count, weights.cols, weights.rows})};
+}
 // [T, H, D] -> head h as [T, D].
 Tensor head(const Tensor& x, std::int64_t h) {
   Tensor rows(x.data + h * x.stride[1] * size_of(x.dtype), x.dtype, {x.dim(0), x.dim(2)});
@@ -60,29 +73,18 @@ Tensor CpuGradients::turned(const Rows& rows, DType to) {
 
 template <class Wanted>
 WeightStack CpuGradients::turned(const WeightStack& weights, Wanted wanted) {
-  const DType dtype = weights[0].data.dtype;
-  const Tensor all = scratch_.take(dtype, {weights.count, weights.cols, weights.rows});
+  const WeightStack all = take_turned(weights, scratch_);
   for (std::int64_t i = 0; i < weights.count; ++i) {
     const Tensor matrix = weights[i].data;
-    GLINT_CHECK(matrix.dtype == dtype, "the matrices of a stack have one type");
-    if (wanted(i)) turn({.x = matrix, .count = matrix.dim(0)}, all[i]);
+    GLINT_CHECK(matrix.dtype == all.data.dtype, "the matrices of a stack have one type");
+    if (wanted(i)) turn({.x = matrix, .count = matrix.dim(0)}, all.data[i]);
   }
-  return {.format = format_of(dtype),
-          .count = weights.count,
-          .rows = weights.cols,
-          .cols = weights.rows,
-          .data = all};
+  return all;
 }
 
 Tensor CpuGradients::cast(const Tensor& x, DType to) {
   if (x.dtype == to) return x;
-  Tensor out = x;
-  out.dtype = to;
-  if (x.rank == 2) {
-    out = scratch_.take_padded(to, {x.dim(0), x.dim(1)});
-  } else {
-    out = scratch_.take_padded(to, {x.dim(0), x.dim(1), x.dim(2)});
-  }
+  const Tensor out = take_cast(x, to, scratch_);
   const std::int64_t heads = x.rank == 3 ? x.dim(1) : 1, size = x.dim(-1);
   for_rows(x.dim(0), heads * size, [&](std::int64_t t) {
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -200,6 +202,88 @@ void CpuGradients::per_head_back(const PerHeadBackArgs& args) {
                         {.x = head(args.op.x, h), .count = T}, type, args.dweights[h]);
   }
   set_zero(args.dout);
+}
+
+// The memory of the passes that take any, in their order. Every weight counts as trained.
+class CpuGradients::Plan final : public PlanGradients {
+ public:
+  Plan(CpuGradients& of, Ops& ops) : of_(of), ops_(ops), scratch_(ops.device()) {}
+
+  std::int64_t scratch_bytes() const override {
+    return static_cast<std::int64_t>(scratch_.high_water());
+  }
+  bool reserve() override { return of_.scratch_.reserve(scratch_.high_water()); }
+
+  void linear_back(const LinearBackArgs& args) override {
+    check(args);
+    const Arena::Scope scope(scratch_);
+    const Weight& w = args.op.weight;
+    const DType type = product_type(args.op.x.dtype, w.format);
+    if (args.dx) {
+      ops_.linear({.x = cast(args.dout, type),
+                   .weight = weight_of(scratch_.take(w.data.dtype, {w.cols, w.rows})),
+                   .out = args.dx,
+                   .accumulate = true});
+    }
+    add_weight_gradient(args.dout, args.op.x, args.dout.dim(0), type);
+  }
+
+  // All rows may be of one expert.
+  void grouped_linear_back(const GroupedLinearBackArgs& args) override {
+    check(args);
+    const Arena::Scope scope(scratch_);
+    const WeightStack& weights = args.op.weights;
+    const std::int64_t R = args.dout.dim(0), S = args.op.x.dim(0);
+    const DType type = product_type(args.op.x.dtype, weights[0].format);
+    if (args.dx) {
+      const bool in_place = !args.op.rows && args.dx.is_dense();
+      ops_.grouped_linear(
+          {.x = cast(args.dout, type),
+           .offsets = args.op.offsets,
+           .weights = take_turned(weights, scratch_),
+           .out = in_place ? args.dx : scratch_.take(DType::kF32, {R, args.op.x.dim(1)}),
+           .accumulate = in_place});
+    }
+    add_weight_gradient(args.dout, args.op.x, std::min(R, S), type);
+  }
+
+  void per_head_back(const PerHeadBackArgs& args) override {
+    check(args);
+    const Arena::Scope scope(scratch_);
+    const DType type = product_type(args.op.x.dtype, args.op.weights[0].format);
+    if (args.dx) {
+      ops_.per_head({.x = cast(args.dout, type),
+                     .weights = take_turned(args.op.weights, scratch_),
+                     .out = args.dx,
+                     .accumulate = true});
+    }
+    add_weight_gradient(head(args.dout, 0), head(args.op.x, 0), args.dout.dim(0), type);
+  }
+
+  void sparse_mla_back(const SparseMlaBackArgs& args) override {
+    check(args);
+    const Arena::Scope scope(scratch_);
+    plan_blocks(args.op, of_.pool_, scratch_);
+  }
+
+ private:
+  Tensor cast(const Tensor& x, DType to) { return x.dtype == to ? x : take_cast(x, to, scratch_); }
+  void add_weight_gradient(const Tensor& g, const Tensor& x, std::int64_t count, DType type) {
+    const Arena::Scope scope(scratch_);
+    const Tensor turned = scratch_.take(type, {g.dim(1), count});
+    ops_.linear({.x = turned,
+                 .weight = weight_of(scratch_.take(x.dtype, {x.dim(1), count})),
+                 .out = Tensor(turned.data, DType::kF32, {g.dim(1), x.dim(1)}),
+                 .accumulate = true});
+  }
+
+  CpuGradients& of_;
+  Ops& ops_;
+  Arena scratch_;
+};
+
+std::unique_ptr<PlanGradients> CpuGradients::make_plan(Ops& ops) {
+  return std::make_unique<Plan>(*this, ops);
 }
 
 }  // namespace glint

@@ -31,12 +31,15 @@ Ahead ahead_evenly(std::int64_t lines, const std::byte* at, const PartAt& next) 
 }  // namespace
 
 std::byte* Growing::at_least(std::int64_t bytes) {
-  if (static_cast<std::int64_t>(buffer_.bytes()) < bytes) {
-    buffer_ = {};
-    buffer_ = make_host_device()->allocate(static_cast<std::size_t>(bytes));
-    GLINT_CHECK(buffer_.data(), "no memory for a product's rows");
-  }
+  GLINT_CHECK(reserve(bytes), "no memory for a product's rows");
   return buffer_.data();
+}
+
+bool Growing::reserve(std::int64_t bytes) {
+  if (this->bytes() >= bytes) return true;
+  buffer_ = {};
+  buffer_ = make_host_device()->allocate(static_cast<std::size_t>(bytes));
+  return buffer_.data() != nullptr;
 }
 
 std::int64_t Growing::held_for(std::int64_t bytes) {

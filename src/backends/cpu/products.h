@@ -15,7 +15,10 @@ namespace glint::cpu {
 // Memory that only grows, aligned to 64 bytes.
 class Growing {
  public:
+  // Aborts where there is no memory: what a step needs was reserved before.
   std::byte* at_least(std::int64_t bytes);
+  // The same ahead of time. False: there is none.
+  bool reserve(std::int64_t bytes);
   // The bytes held after at_least(bytes) of nothing before.
   static std::int64_t held_for(std::int64_t bytes);
   std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.bytes()); }

@@ -1,8 +1,5 @@
 // The indexer's scores on the tensor cores: keys are the rows of their instructions, heads the
 // columns, and codes of both are exact as bf16. A warp scores 16 keys at a time.
-//
-// Order of summation, for every score: the columns of a dot product as codes.cuh has them, then
-// the heads of a lane, then the lanes a tree.
 #include <algorithm>
 #include <type_traits>
 
@@ -95,7 +92,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
   __syncthreads();
 
   uint4 q[kHeadBlocks][kChunks];
-  float weights[kHeadBlocks][2];
+  float2 weights[kHeadBlocks];
 #pragma unroll
   for (int j = 0; j < kHeadBlocks; ++j) {
 #pragma unroll
@@ -103,8 +100,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
       const bf16* const from = &query.values[j * 8 + g][Keys::column(t, c)];
       q[j][c] = *reinterpret_cast<const uint4*>(from);
     }
-    weights[j][0] = query.weights[j * 8 + 2 * t];
-    weights[j][1] = query.weights[j * 8 + 2 * t + 1];
+    weights[j] = {query.weights[j * 8 + 2 * t], query.weights[j * 8 + 2 * t + 1]};
   }
   float* const out = s.scores + blockIdx.y * s.stride;
   for (; base < end; base += kApart) {
@@ -122,18 +118,13 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
       keys.load_found(s);
       keys.find(pages, base + 2 * kApart, visible);
     }
+    float scores[2] = {};
+    sum_heads(
+        dots[0], [&](int j) { return weights[j]; }, scores);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float score = 0;
-#pragma unroll
-      for (int j = 0; j < kHeadBlocks; ++j) {
-        score += weights[j][0] * fmaxf(0.0f, dots[j][half * 2]);
-        score += weights[j][1] * fmaxf(0.0f, dots[j][half * 2 + 1]);
-      }
-      score += __shfl_xor_sync(kAllLanes, score, 1);
-      score += __shfl_xor_sync(kAllLanes, score, 2);
       const int key = base + half * 8 + g;
-      if (t == 0 && key < visible) out[key] = score * scales[half];
+      if (t == 0 && key < visible) out[key] = scores[half] * scales[half];
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/attention/top_keys.cuh"
 #include "backends/cuda/linear/codes.cuh"
+#include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
 
@@ -26,5 +27,29 @@ struct LaneKeys {
     }
   }
 };
+
+// The scores of a lane's two keys before their scales: `dots` has two heads of each, for each eight
+// heads, whose weights weights_of(j) gives.
+//
+// Order of summation, for every score: the columns of a dot product as codes.cuh has them, then
+// the heads of a lane, then the lanes a tree.
+template <class Weights>
+__device__ __forceinline__ void sum_heads(const float* dots, const Weights& weights_of,
+                                          float (&scores)[2]) {
+#pragma unroll
+  for (int j = 0; j < kHeadBlocks; ++j) {
+    const float2 w = weights_of(j);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      scores[half] += w.x * fmaxf(0.0f, dots[j * 4 + half * 2]);
+      scores[half] += w.y * fmaxf(0.0f, dots[j * 4 + half * 2 + 1]);
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    scores[half] += __shfl_xor_sync(kAllLanes, scores[half], 1);
+    scores[half] += __shfl_xor_sync(kAllLanes, scores[half], 2);
+  }
+}
 
 }  // namespace glint::cuda

@@ -137,24 +137,15 @@ __device__ void score_sequence(const KeyScores& s, const Shared& shared, float* 
       for (int i = 0; i < 2; ++i) {
         const int token = two + i;
         const float* const weights = shared.weights[token] + 2 * t;
-        float score[2] = {};
-#pragma unroll
-        for (int j = 0; j < kHeadBlocks; ++j) {
-          const float2 w = *reinterpret_cast<const float2*>(weights + j * 8);
-          const float* const of = dots + i * (kHalfSums / 2) + j * 4;
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            score[half] += w.x * fmaxf(0.0f, of[half * 2]);
-            score[half] += w.y * fmaxf(0.0f, of[half * 2 + 1]);
-          }
-        }
+        float scores[2] = {};
+        sum_heads(
+            dots + i * (kHalfSums / 2),
+            [&](int j) { return *reinterpret_cast<const float2*>(weights + j * 8); }, scores);
         const int visible = token >= begin && token < end ? shared.visible[token] : 0;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          score[half] += __shfl_xor_sync(kAllLanes, score[half], 1);
-          score[half] += __shfl_xor_sync(kAllLanes, score[half], 2);
           const int key = base + row + half * 8;
-          if (t == 0 && key < visible) out[token * s.stride + key] = score[half] * scales[half];
+          if (t == 0 && key < visible) out[token * s.stride + key] = scores[half] * scales[half];
         }
       }
     };
