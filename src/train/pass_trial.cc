@@ -57,7 +57,8 @@ Result<std::unique_ptr<PassTrial>> PassTrial::make(LoadedModel& model, TapeOps& 
   t->tape_ = own.get();
   t->decorated_ = std::move(own);
   const ShardPlan& shard = model.shard();
-  if (shard.is_divided()) {
+  // A rank that holds several slices only scores, and takes for their sums what it needs then.
+  if (shard.is_divided() && shard.own_slices() == 1) {
     t->decorated_ =
         std::make_unique<DividedOps>(std::move(t->decorated_), shard, t->tp_, t->trial_->weights());
   }
