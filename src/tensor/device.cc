@@ -7,6 +7,7 @@
 
 #include "base/ceil_div.h"
 #include "base/memory.h"
+#include "tensor/huge_page.h"
 
 namespace glint {
 namespace {
@@ -22,20 +23,20 @@ class HostDevice final : public Device {
   // mmap, not malloc: pages come zeroed and only when touched, and 2 MiB pages spare the TLB when
   // weights are streamed.
   Buffer allocate(std::size_t bytes) override {
-    constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    constexpr auto kPage = static_cast<std::size_t>(kHugePage);
     if (bytes == 0) bytes = 1;
-    const bool is_huge = bytes >= kHugePage;
-    if (is_huge) bytes = round_up(bytes, kHugePage);
-    const std::size_t mapped = is_huge ? bytes + kHugePage : bytes;
+    const bool is_huge = bytes >= kPage;
+    if (is_huge) bytes = round_up(bytes, kPage);
+    const std::size_t mapped = is_huge ? bytes + kPage : bytes;
     void* const map = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) return {};
     auto* data = static_cast<std::byte*>(map);
     if (is_huge) {  // huge pages begin at multiples of their size: cut both ends
-      const std::size_t before = -reinterpret_cast<std::uintptr_t>(map) % kHugePage;
+      const std::size_t before = -reinterpret_cast<std::uintptr_t>(map) % kPage;
       if (before) ::munmap(data, before);
       data += before;
-      ::munmap(data + bytes, kHugePage - before);
+      ::munmap(data + bytes, kPage - before);
       ::madvise(data, bytes, MADV_HUGEPAGE);
     }
     return Buffer(data, bytes, [](void* p, std::size_t n) { ::munmap(p, n); });

@@ -6,6 +6,7 @@
 #include "model/context_ops.h"
 #include "model/divided_ops.h"
 #include "runtime/memory_plan.h"
+#include "tensor/huge_page.h"
 #include "train/batch_pass.h"
 #include "train/pipeline_stage.h"
 
@@ -125,7 +126,6 @@ Result<PassMemory> PassTrial::run(BatchShape shape) {
     memory.shadow = 3 * memory.pass;
     memory.cache += shape.pages * kPageSize * width * static_cast<std::int64_t>(sizeof(float));
   }
-  constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
   constexpr std::int64_t kStretches = 8;  // and one on its way
   if (model_.backend().device().is_host()) {
     memory.edges = (kStretches + static_cast<std::int64_t>(memory.num_saved)) * kHugePage;

@@ -6,6 +6,7 @@
 
 #include "base/ceil_div.h"
 #include "base/thread_pool.h"
+#include "tensor/huge_page.h"
 
 namespace glint::cpu {
 namespace {
@@ -43,7 +44,6 @@ bool Growing::reserve(std::int64_t bytes) {
 }
 
 std::int64_t Growing::held_for(std::int64_t bytes) {
-  constexpr std::int64_t kHugePage = std::int64_t{2} << 20;  // as the host's device allocates
   return bytes < kHugePage ? bytes : aligned_up(bytes, kHugePage);
 }
 
