@@ -80,9 +80,9 @@ void TapeOps::record(Arena& arena, Shadow& shadow, const std::function<void()>& 
   arena_ = nullptr;
 }
 
-void TapeOps::backward() {
+void TapeOps::backward(std::size_t mark) {
   GLINT_CHECK(!recording(), "the backward pass begins within a recording");
-  while (!steps_.empty()) {
+  while (steps_.size() > mark) {
     const Step step = std::move(steps_.back());
     steps_.pop_back();
     const bool is_live =
@@ -90,9 +90,14 @@ void TapeOps::backward() {
                                             [&](const Tensor& x) { return shadow_->is_live(x); });
     if (is_live) step.back();
   }
+  if (steps_.empty()) forget();
+  if (shadow_) shadow_->forget_live();
+}
+
+void TapeOps::forget() {
+  steps_.clear();
   kept_.clear();
   records_cache_ = false;
-  if (shadow_) shadow_->forget_live();
 }
 
 void TapeOps::add_step(std::vector<Tensor> written, std::function<void()> back) {

@@ -50,9 +50,13 @@ class TapeOps final : public ComposingOps {
   // `arena`, which is retained (Arena::Retain) until the backward pass is done. Calls before that
   // add to one record.
   void record(Arena& arena, Shadow& shadow, const std::function<void()>& run);
-  // Goes back through what was recorded, from gradients that are live in the shadow, and forgets
-  // it.
-  void backward();
+  // How much is recorded.
+  std::size_t mark() const { return steps_.size(); }
+  // Goes back through what was recorded since `mark`, from gradients that are live in the shadow,
+  // and forgets it. Nothing else is recorded until all of it is gone.
+  void backward(std::size_t mark = 0);
+  // Forgets what is recorded.
+  void forget();
 
   // Makes room for the gradient of caches like this one, between records. False: the device has no
   // such memory.

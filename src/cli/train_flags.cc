@@ -93,7 +93,7 @@ constexpr TrainFlag kFlags[] = {
     {"data-pad-size-multiplier", Takes::kValue, Does::kNothing, "there is no padding"},
     {"log-probs-chunk-size", Takes::kValue, Does::kNothing, "logits are always taken in chunks"},
     {"recompute-granularity recompute-method recompute-num-layers", Takes::kValue, Does::kNothing,
-     "each layer is computed again for its gradient"},
+     "layers are computed again for their gradient unless a host has plenty of memory"},
     {"accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32", Takes::kNothing,
      Does::kNothing, kAlways},
     {"colocate allgather-cp sequence-parallel balance-data", Takes::kNothing, Does::kNothing,

@@ -92,8 +92,16 @@ Status BatchPass::forward(bool keeps) {
                                  [](const TrainSequence& s) { return !s.routes.empty(); });
   int moe_layer = m_.config.num_moe_layers_before(m_.shard.layers.begin);
   const KeyCopies copies(context_.tape, packed_);
+  const auto& record = work_->record;
+  if (keeps && context_.keeps_layers) work_->record.emplace(context_);
   for (int i = m_.shard.layers.begin; i < m_.shard.layers.end; ++i) {
-    if (keeps) inputs_.push_back(keep(pass().residual()));
+    const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
+    if (record) {
+      work_->record->marks.push_back(context_.tape.mark());
+      if (selects) pass().selected = saved_.take(DType::kI32, {T_, m_.config.index_topk});
+    } else if (keeps) {
+      inputs_.push_back(keep(pass().residual()));
+    }
     Tensor routed;
     if (!m_.config.layers[static_cast<std::size_t>(i)].is_dense()) {
       routed = saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok});
@@ -104,10 +112,13 @@ Status BatchPass::forward(bool keeps) {
       ++moe_layer;
     }
     routed_.push_back(routed);
-    pass().layer(i, {.routed = routed, .routed_given = given && routed});
+    const auto run = [&] {
+      pass().layer(i, {.routed = routed, .routed_given = given && routed});
+      if (record) pass().residual();
+    };
+    record ? context_.record(run) : run();
     // A layer without an indexer attends to what the one before selected.
-    const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
-    if (keeps) {
+    if (keeps && !record) {
       selected_.push_back(selects || selected_.empty() ? keep(pass().selected) : selected_.back());
     }
     if (!done_()) return interrupted();
@@ -162,6 +173,7 @@ Status BatchPass::score(std::vector<TokenScores>& scores, bool drafts) {
 
 void BatchPass::head(LossSums& sums) {
   const Arena::Retain retain(context_.arena);
+  const std::size_t mark = context_.tape.mark();
   const std::int64_t D = m_.config.hidden_size;
   const Tensor hidden = context_.arena.take(m_.activations, {T_, D});
   context_.record([&] { pass().head(m_.weights.norm, {}, hidden, {}); });
@@ -173,7 +185,7 @@ void BatchPass::head(LossSums& sums) {
     sums.mtp_nll += loss_.add(args.hidden, loss_rows(sequences_, draft, 2),
                               {.temperature = terms_.temperature, .scale = terms_.mtp_scale});
   }
-  context_.tape.backward();
+  context_.tape.backward(mark);
   expect_no_remains(residual(), "the head");
 }
 
@@ -230,20 +242,26 @@ Status BatchPass::layers_back() {
   for (int i = m_.shard.layers.end - 1; i >= m_.shard.layers.begin; --i) {
     const Arena::Retain retain(context_.arena);
     const auto at = static_cast<std::size_t>(i - m_.shard.layers.begin);
-    copy(residual(), inputs_[at], context_.device());
-    copy(pass().selected, selected_[at], context_.device());
-    context_.record([&] {
-      pass().layer(i, {.routed = routed_[at],
-                       .routed_given = static_cast<bool>(routed_[at]),
-                       .selection_given = true});
-      pass().residual();
-    });
+    if (!work_->record) record_again(i);
     context_.shadow.set_live(residual());
-    context_.tape.backward();
+    context_.tape.backward(work_->record ? work_->record->marks[at] : 0);
     expect_no_remains(residual(), "a layer");
     if (!done_()) return interrupted();
   }
   return Ok{};
+}
+
+// A layer with what it chose in the forward pass.
+void BatchPass::record_again(int layer) {
+  const auto at = static_cast<std::size_t>(layer - m_.shard.layers.begin);
+  copy(residual(), inputs_[at], context_.device());
+  copy(pass().selected, selected_[at], context_.device());
+  context_.record([&] {
+    pass().layer(layer, {.routed = routed_[at],
+                         .routed_given = static_cast<bool>(routed_[at]),
+                         .selection_given = true});
+    pass().residual();
+  });
 }
 
 void BatchPass::embed_back() {

@@ -36,6 +36,15 @@ class BatchPass {
   Status score(std::vector<TokenScores>& scores, bool drafts);
 
  private:
+  // Layers on the tape, from the forward pass to the backward pass.
+  struct Record {
+    explicit Record(PassContext& context) : tape(context.tape), retain(context.arena) {}
+    ~Record() { tape.forget(); }
+
+    TapeOps& tape;
+    Arena::Retain retain;
+    std::vector<std::size_t> marks = {};  // where each layer begins
+  };
   // The memory of a pass.
   struct Work {
     Work(PassContext& context, const Model& m, const PackedRows& packed);
@@ -43,6 +52,7 @@ class BatchPass {
     Arena::Scope scope;
     Batch batch;
     Pass pass;
+    std::optional<Record> record = {};
   };
   Pass& pass() { return work_->pass; }
   const Tensor& residual() const { return work_->pass.stream.x; }
@@ -54,6 +64,7 @@ class BatchPass {
   MtpArgs run_drafts(const Tensor& hidden, const PackedRows& draft, const Run& run);
   void score_drafts(const Tensor& hidden, std::span<TokenScores> scores);
   Status layers_back();
+  void record_again(int layer);
   void embed_back();
   // That of what entered, for the stage before.
   void keep_gradient();

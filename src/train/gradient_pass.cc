@@ -13,6 +13,9 @@ namespace {
 
 using Sequences = std::span<const TrainSequence>;
 
+// Layers that are not computed again take at most one part in so many of free memory.
+constexpr std::int64_t kShareOfLayers = 8;
+
 Error no_numbers(const LoadedModel& model) {
   return invalid(
       str("the logits of ", model.options().dir,
@@ -45,10 +48,27 @@ Status GradientPass::prepare(Sequences sequences, bool drafts, bool learns,
     const bool shares = model_.shard().shape.cp == 1;
     most = larger(most, shape_of(batch, shares, drafts, learns));
   }
-  return reserve(most);
+  return make_room_on_all(most);
 }
 
 Status GradientPass::reserve(const BatchShape& most) {
+  GLINT_TRY(const bool keeps, can_keep_layers(most));
+  context_.keeps_layers = all_go_on(keeps, model_.options().mesh);
+  return make_room_on_all(most);
+}
+
+Result<bool> GradientPass::can_keep_layers(const BatchShape& most) {
+  if (!most.learns || !context_.device().is_host() || model_.shard().shape.pp > 1) return false;
+  GLINT_TRY(const std::unique_ptr<PassTrial> trial, PassTrial::make(model_, context_.tape));
+  GLINT_TRY(const PassMemory need, trial->run(most, true));
+  return need.total() * ranks_ <= free_memory() / kShareOfLayers;
+}
+
+std::int64_t GradientPass::free_memory() {
+  return context_.device().memory().available + held_ * ranks_;
+}
+
+Status GradientPass::make_room_on_all(const BatchShape& most) {
   const Status room = make_room(larger(reserved_, most));
   if (all_agree(room.ok(), model_.options().mesh) || !room.ok()) return room;
   return unavailable("another rank has no room for its batches");
@@ -57,11 +77,10 @@ Status GradientPass::reserve(const BatchShape& most) {
 Status GradientPass::make_room(const BatchShape& shape) {
   if (shape == reserved_) return Ok{};
   GLINT_TRY(const std::unique_ptr<PassTrial> trial, PassTrial::make(model_, context_.tape));
-  GLINT_TRY(const PassMemory need, trial->run(shape));
+  GLINT_TRY(const PassMemory need, trial->run(shape, context_.keeps_layers));
   // A device tells by itself; a host lends memory that it lacks.
-  Device& device = context_.device();
-  const std::int64_t free = device.memory().available + held_ * ranks_;
-  const bool fits = !device.is_host() || need.total() * ranks_ <= free;
+  const std::int64_t free = free_memory();
+  const bool fits = !context_.device().is_host() || need.total() * ranks_ <= free;
   if (!fits || !reserve(*trial, need, shape)) {
     return exhausted(str("batches of ", with_commas(shape.rows), " tokens in sequences of up to ",
                          with_commas(shape.longest), " need ", human_bytes(need.total()),

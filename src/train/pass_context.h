@@ -49,6 +49,7 @@ struct PassContext {
   Arena arena;    // of a pass: what it takes, and keeps for its backward pass
   Arena scratch;  // of the loss
   Shadow shadow;
+  bool keeps_layers = false;  // forward passes record layers, and none is computed again
   PassProbes probes = {};
 
  private:

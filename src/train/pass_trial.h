@@ -36,8 +36,9 @@ class PassTrial {
   // For a model whose passes run on `tape`.
   static Result<std::unique_ptr<PassTrial>> make(LoadedModel& model, TapeOps& tape);
 
-  // The most of a pass forward and, where it learns, of one forward and back.
-  Result<PassMemory> run(BatchShape shape);
+  // The most of a pass forward and, where it learns, of one forward and back. `keeps_layers`: as in
+  // PassContext.
+  Result<PassMemory> run(BatchShape shape, bool keeps_layers);
   // The backend and `tape` hold what the trials so far take of their own memory. False: there is no
   // room.
   bool reserve_scratch() { return ops_->reserve() && gradients_->reserve(); }
