@@ -7,9 +7,9 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
-#include "model/context_ops.h"
 #include "model/divided_ops.h"
 #include "model/inventory.h"
+#include "model/rank_ops.h"
 #include "model/synthetic.h"
 #include "runtime/memory_plan.h"
 #include "runtime/read_speed.h"
@@ -82,10 +82,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->generation_ = opened->generation;
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
   m->join_groups();
-  if (m->shard_.is_divided()) {
-    m->backend_.decorate<DividedOps>(m->shard_, *m->options_.mesh.tp, m->weights_);
-  }
-  if (options.shape.cp > 1) m->backend_.decorate<ContextOps>(*m->options_.mesh.cp);
+  const Mesh& mesh = m->options_.mesh;
+  m->backend_.ops =
+      ops_of_rank(std::move(m->backend_.ops), m->shard_, *mesh.tp, *mesh.cp, m->weights_);
   GLINT_TRY_STATUS(m->backend().supports(dims_of(m->config_)));
   // The configuration's own needs are checked before the first weight is read.
   Capabilities need = all_capabilities("");

@@ -87,6 +87,7 @@ TrialOptions trial_options(LoadedModel& model) {
           .activations = options.activations,
           .latent = options.latent,
           .index = options.index,
+          .shape = shape,
           .like = &model.backend()};
 }
 

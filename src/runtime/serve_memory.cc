@@ -27,6 +27,7 @@ Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs
   MemoryPlan plan;
   std::int64_t weights = 0;
   args.trial.layout = layout_of(shape);
+  args.trial.shape = shape;
   for (int& stage = args.trial.stage = 0; stage < shape.pp; ++stage) {
     GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, args.trial));
     const MemoryPlan one = plan_memory(*trial, config, args.trial, args.limits);

@@ -6,7 +6,9 @@
 #include "base/str.h"
 #include "comm/null_comm.h"
 #include "engine/kv_cache.h"
+#include "model/divided_ops.h"
 #include "model/move_experts.h"
+#include "model/rank_ops.h"
 #include "runtime/expert_load.h"
 #include "runtime/routed_experts.h"
 #include "runtime/seat_table.h"
@@ -93,16 +95,24 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   std::unique_ptr<StepTrial> t(new StepTrial(config, options));
   const RankLayout& layout = options.layout;
   GLINT_TRY(t->shard_, shard_of(config, layout, options.stage));
-  t->ops_ = options.like ? options.like->make_plan_ops(t->device_)
-                         : std::make_unique<PlanOps>(t->device_);
+  std::unique_ptr<PlanOps> plan = options.like ? options.like->make_plan_ops(t->device_)
+                                               : std::make_unique<PlanOps>(t->device_);
+  t->plan_ = plan.get();
+  t->ops_ = std::move(plan);
   t->weights_ = null_weights(config, t->shard_,
                              {.format = options.format,
                               .with_mtp = options.with_mtp,
                               .tp = layout.tp,
                               .activations = options.activations},
                              t->device_);
-  const bool shares_experts = layout.ep > 1;
-  t->tp_ = std::make_unique<NullComm>(0, shares_experts ? layout.tp : 1);
+  t->meeting_ = t->shard_;
+  t->meeting_.shape = options.shape;
+  const bool meets = options.shape.tp > 1 || options.shape.cp > 1;
+  t->tp_ = std::make_unique<NullComm>(0, layout.ep > 1 || meets ? layout.tp : 1);
+  t->cp_ = std::make_unique<NullComm>(0, options.shape.cp);
+  if (t->meeting_.own_slices() == 1) {
+    t->ops_ = ops_of_rank(std::move(t->ops_), t->meeting_, *t->tp_, *t->cp_, t->weights_);
+  }
   t->ep_ = std::make_unique<NullComm>(t->shard_.shard, layout.ep);
   if (layout.moves_experts) {
     GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->shard_, t->device_));
@@ -121,7 +131,7 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
 
 Model StepTrial::model() {
   return {*ops_,
-          {.tp = tp_.get(), .ep = ep_.get(), .pp = pp_.get()},
+          {.tp = tp_.get(), .cp = cp_.get(), .ep = ep_.get(), .pp = pp_.get()},
           shard_,
           config_,
           weights_,
@@ -158,27 +168,31 @@ Assume StepTrial::assume(const PassShape& shape) {
 
 std::int64_t StepTrial::run(const PassShape& asked) {
   const PassShape shape = fitted(asked);
-  ops_->reset(assume(shape));
+  plan_->reset(assume(shape));
   Arena arena(device_);
-  run_batch(model(), batch_of(shape, arena), {.routed = shape.routed}, arena);
+  const ForwardArgs ran =
+      run_batch(model(), batch_of(shape, arena), {.routed = shape.routed}, arena);
+  gather_logits(model(), ran.logits, arena);
   return static_cast<std::int64_t>(arena.high_water());
 }
 
 std::int64_t StepTrial::run_drafts(const PassShape& asked) {
   const PassShape shape = fitted(asked);
-  ops_->reset(assume(shape));
+  plan_->reset(assume(shape));
   Arena arena(device_);
   const std::vector<std::int32_t> last(static_cast<std::size_t>(shape.sequences));
-  run_draft_batch(
+  const DraftResults ran = run_draft_batch(
       model(), batch_of(shape, arena), last,
       [&] { return take_gathered(model(), shape.tokens, arena).hidden; }, {}, arena);
+  gather_logits(model(), ran.logits, arena);
   return static_cast<std::int64_t>(arena.high_water());
 }
 
 std::int64_t StepTrial::run_head(int rows) {
-  ops_->reset({});
+  plan_->reset({});
   Arena arena(device_);
-  glint::run_head(model(), take_gathered(model(), rows, arena).hidden, arena);
+  const Tensor logits = glint::run_head(model(), take_gathered(model(), rows, arena).hidden, arena);
+  gather_logits(model(), logits, arena);
   return static_cast<std::int64_t>(arena.high_water());
 }
 
@@ -225,7 +239,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
     memory.draft = std::max(run_drafts(rows), run_drafts(guesses));
   }
   if (options_.layout.moves_experts) memory.moves = run_moves();
-  memory.scratch = ops_->scratch_bytes();
+  memory.scratch = plan_->scratch_bytes();
   if (limits.num_graphs > 0) {
     run({.tokens = sequences,
          .sequences = sequences,
@@ -233,7 +247,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
          .logit_rows = sequences,
          .routed = true});
     memory.graphs =
-        limits.num_graphs * static_cast<std::int64_t>(ops_->calls().size()) * kGraphBytesOfCall;
+        limits.num_graphs * static_cast<std::int64_t>(plan_->calls().size()) * kGraphBytesOfCall;
   }
   return memory;
 }

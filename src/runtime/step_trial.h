@@ -42,6 +42,8 @@ struct TrialOptions {
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
+  // How its ranks meet, where steps are to take what theirs do. One of several slices takes more.
+  MeshShape shape = {};
   // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
   // of its own. Outlives the trial.
   Backend* like = nullptr;
@@ -73,11 +75,11 @@ class StepTrial {
   std::int64_t run_moves();
   StepMemory memory(const StepLimits& limits);
   // The backend holds what its passes so far take of its own memory. False: there is no room.
-  bool reserve_scratch() { return ops_->reserve(); }
+  bool reserve_scratch() { return plan_->reserve(); }
 
   // For passes of the caller's own.
   Model model();
-  const PlanOps& ops() const { return *ops_; }
+  const PlanOps& ops() const { return *plan_; }
   ModelWeights& weights() { return weights_; }
   const std::vector<ModelTensor>& tensors() const { return weights_.tensors; }
   const ShardPlan& shard() const { return shard_; }
@@ -90,11 +92,12 @@ class StepTrial {
 
   const ModelConfig config_;
   const TrialOptions options_;
-  ShardPlan shard_;
+  ShardPlan shard_, meeting_;  // the latter by options_.shape
   NullDevice device_;
-  std::unique_ptr<PlanOps> ops_;
   ModelWeights weights_;
-  std::unique_ptr<Comm> tp_, ep_, pp_;
+  std::unique_ptr<Comm> tp_, cp_, ep_, pp_;
+  PlanOps* plan_ = nullptr;
+  std::unique_ptr<Ops> ops_;  // plan_, and in front what meets
   std::optional<ExpertTables> expert_tables_;
   std::optional<KvStore> kv_;
   Activity activity_;

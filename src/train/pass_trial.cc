@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
-#include "model/context_ops.h"
-#include "model/divided_ops.h"
+#include "model/rank_ops.h"
 #include "runtime/memory_plan.h"
 #include "tensor/huge_page.h"
 #include "train/batch_pass.h"
@@ -59,17 +58,13 @@ Result<std::unique_ptr<PassTrial>> PassTrial::make(LoadedModel& model, TapeOps& 
   t->decorated_ = std::move(own);
   const ShardPlan& shard = model.shard();
   // A rank that holds several slices only scores, and takes for their sums what it needs then.
-  if (shard.is_divided() && shard.own_slices() == 1) {
-    t->decorated_ =
-        std::make_unique<DividedOps>(std::move(t->decorated_), shard, t->tp_, t->trial_->weights());
-  }
-  if (shard.shape.cp > 1) {
-    t->decorated_ = std::make_unique<ContextOps>(std::move(t->decorated_), t->cp_);
-  }
+  if (shard.own_slices() > 1) return t;
+  t->decorated_ =
+      ops_of_rank(std::move(t->decorated_), shard, t->tp_, t->cp_, t->trial_->weights());
   return t;
 }
 
-Result<PassMemory> PassTrial::run(BatchShape shape) {
+Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
   if (cp_.size() > 1) {  // a part may have no sequence's first token, which is no target
     const std::int64_t uneven = cp_.size() * (1 + shape.sequences);
     shape.rows += uneven;
@@ -96,6 +91,7 @@ Result<PassMemory> PassTrial::run(BatchShape shape) {
   context.use({*decorated_, mesh, shard, model_.config(), trial_->weights(), kv,
                planned.activations, planned.activity, planned.expert_tables},
               table);
+  context.keeps_layers = keeps_layers;
   NoLoss loss;
   const LossTerms terms = {.mtp_scale = shape.draft_rows > 0 ? 1.0 : 0.0, .loss = &loss};
   const GradientSource::OnPart goes_on = [] { return true; };

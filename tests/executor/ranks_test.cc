@@ -1,9 +1,11 @@
 // A served model over ranks, of which the first leads: the same answers as one rank's, that cuts
 // its sums in the same slices where products are divided, whatever runs beside them.
 #include <cmath>
+#include <numeric>
 
 #include "executor/harness.h"
 #include "ops/testing/late_ops.h"
+#include "runtime/memory_plan.h"
 #include "runtime/rank_threads.h"
 
 namespace glint {
@@ -283,6 +285,33 @@ TEST(RankedExecutor, weights_are_made_on_devices_a_share_by_each_rank) {
     const Status refused = group.leader().update_weights(kModelDir);
     ASSERT_FALSE(refused.ok());
     EXPECT_NE(refused.error().message.find("synthetic"), std::string::npos);
+  }
+}
+
+TEST(RankedExecutor, steps_take_what_they_were_planned_to_take) {
+  constexpr int kTokens = 300;
+  for (const MeshShape& shape :
+       {MeshShape{.tp = 2}, MeshShape{.tp = 2, .ep = 2}, MeshShape{.cp = 2, .dp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    Group group = load_group(shape);
+    LoadedModel& leader = group.leader();
+    ASSERT_TRUE(leader.reserve_pages(pages_of(kTokens)).ok());
+    std::vector<PageId> pages(static_cast<std::size_t>(pages_of(kTokens)));
+    std::iota(pages.begin(), pages.end(), 0);
+    std::vector<TokenId> tokens(kTokens);
+    for (int i = 0; i < kTokens; ++i) tokens[static_cast<std::size_t>(i)] = 5 + i * 7 % 50;
+    StepRows rows;
+    rows.add(0, tokens, pages, 2);
+    leader.step(rows, {.routed = true});
+    const auto trial = StepTrial::make(leader.config(), trial_options(leader)).value();
+    const std::int64_t planned = trial->run({.tokens = kTokens / shape.cp,
+                                             .sequences = 1,
+                                             .length = kTokens,
+                                             .logit_rows = 2,
+                                             .routed = true});
+    const std::int64_t used = leader.used_memory().step;
+    EXPECT_LE(used, planned);
+    EXPECT_GT(used, planned * 9 / 10);
   }
 }
 
