@@ -1,0 +1,217 @@
+#include "text/grammar/grammar_types.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/contains.h"
+#include "base/str.h"
+#include "text/grammar/grammar_keywords.h"
+#include "text/grammar/grammar_pattern.h"
+
+namespace glint {
+namespace {
+
+constexpr std::int64_t kMaxRepetitions = 5000;  // of items or properties
+constexpr std::int64_t kMaxMinLength = 256;     // the most that strings can be asked for
+constexpr std::int64_t kNoLimit = 1 << 30;
+
+// Formats that have a grammar of their own.
+const Keywords& formats() {
+  static const Keywords names = {"date", "time",          "date-time",   "duration",
+                                 "ipv4", "ipv6",          "hostname",    "uuid",
+                                 "uri",  "uri-reference", "uri-template"};
+  return names;
+}
+
+// E-mail addresses without quotes: the compiler's own grammar would break the JSON around them.
+constexpr const char* kEmail =
+    "^[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
+    "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+$";
+
+Status give_type(Json& schema, const std::string& path) {
+  if (const Json* type = schema.find("type")) {
+    if (type->is_string() || type->is_array()) return Ok{};
+    return schema_error(path, str("\"type\" is ", type->kind(), " where a name belongs"));
+  }
+  Json::Array types;
+  for (const TypeKeywords& keywords : type_keywords()) {
+    const bool used =
+        std::any_of(keywords.names.begin(), keywords.names.end(),
+                    [&](std::string_view name) { return schema.find(name) != nullptr; });
+    if (used) types.push_back(keywords.type);
+  }
+  if (types.size() == 1) schema.set("type", std::move(types[0]));
+  if (types.size() > 1) schema.set("type", std::move(types));
+  return Ok{};
+}
+
+Status check_count(const Json& schema, const char* name, const std::string& path,
+                   std::int64_t most) {
+  const Json* count = schema.find(name);
+  if (!count) return Ok{};
+  if (!count->is_int() || count->as_int() < 0)
+    return schema_error(path, str(quoted(name), " needs an integer that is not negative"));
+  if (count->as_int() > most)
+    return schema_error(path,
+                        str(quoted(name), " is ", count->as_int(), ", over the limit of ", most));
+  return Ok{};
+}
+
+// The compiler has integers of 64 bits, and doubles: limits beyond them are brought within, so
+// that values are valid all the same.
+Status bound_numbers(Json& schema, const std::string& path) {
+  const bool is_integer = is_type(schema, "integer") && !is_type(schema, "number");
+  const double most = is_integer ? 0x1p63 : std::numeric_limits<double>::max();
+  for (const char* name : {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"}) {
+    const Json* limit = schema.find(name);
+    if (!limit || !limit->is_number() || limit->is_int()) continue;
+    const double value = limit->as_double();
+    if (std::abs(value) < most) continue;
+    const bool is_upper = std::string_view(name).ends_with("aximum");
+    if ((value > 0) != is_upper)
+      return schema_error(
+          path, str(quoted(name), " is ", dump_json(*limit), ", beyond numbers of 64 bits"));
+    constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+    schema.set(name, is_integer ? Json(is_upper ? kMost : -kMost) : Json(is_upper ? most : -most));
+  }
+  return Ok{};
+}
+
+Status prepare_string(Json& schema, const std::string& path, std::string_view pattern_filler) {
+  GLINT_TRY_STATUS(check_count(schema, "minLength", path, kMaxMinLength));
+  GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
+  if (const Json* format = schema.find("format")) {
+    if (!format->is_string())
+      return schema_error(path, str("\"format\" is ", format->kind(), " where a name belongs"));
+    const bool alone =
+        !schema.find("pattern") && !schema.find("minLength") && !schema.find("maxLength");
+    const bool is_email = alone && *format == Json("email");
+    const bool is_known = alone && contains(formats(), format->as_string());
+    // Other formats, and those beside rules for the text, are annotations: they require nothing.
+    if (is_email) schema.set("pattern", kEmail);
+    if (!is_known) schema.set("format", "");
+  }
+  const Json* pattern = schema.find("pattern");
+  if (!pattern) return Ok{};
+  if (!pattern->is_string())
+    return schema_error(path, str("\"pattern\" is ", pattern->kind(), " where a text belongs"));
+  std::string text(without_lookaheads(pattern->as_string()));
+  const Json *least = schema.find("minLength"), *most = schema.find("maxLength");
+  if (least || most) {
+    std::optional<std::string> limited =
+        pattern_of_length(text, least ? least->as_int() : 0, most ? most->as_int() : kNoLimit);
+    if (!limited)
+      return schema_error(path, str(quoted(least ? "minLength" : "maxLength"),
+                                    " beside this \"pattern\" is not supported; say it in the "
+                                    "pattern, as in \"^[a-z]{2,9}$\""));
+    text = *std::move(limited);
+    std::erase_if(schema.as_object(), [](const Json::Member& one) {
+      return one.first == "minLength" || one.first == "maxLength";
+    });
+  }
+  Status small = check_expression_size(text);
+  if (!small.ok()) return schema_error(path, "\"pattern\": " + small.error().message);
+  schema.set("pattern", whole_text_pattern(text, pattern_filler));
+  return Ok{};
+}
+
+Status prepare_array(Json& schema, const std::string& path) {
+  GLINT_TRY_STATUS(check_count(schema, "minItems", path, kMaxRepetitions));
+  GLINT_TRY_STATUS(check_count(schema, "maxItems", path, kMaxRepetitions));
+  const Json* items = schema.find("items");
+  if (items && items->is_array()) {  // before 2020: one schema for each of the first items
+    if (schema.find("prefixItems"))
+      return schema_error(path, "\"items\" is a list beside \"prefixItems\"");
+    Json first = *items;
+    const Json* rest = schema.find("additionalItems");
+    schema.set("items", rest ? *rest : Json(false));
+    schema.set("prefixItems", std::move(first));
+  } else if (!items && !schema.find("prefixItems")) {
+    schema.set("items", Json(Json::Object{}));
+  }
+  return Ok{};
+}
+
+// Required properties whose names are of an "enum": all of these are properties.
+void list_names(Json& schema, const Json& root) {
+  const Json *names = schema.find("propertyNames"), *other = schema.find("additionalProperties");
+  if (!names || !names->is_object() || !schema.find("required") || schema.find("properties") ||
+      schema.find("patternProperties") || (other && *other == Json(false)))
+    return;
+  std::string path;
+  const Json* list = target_of(root, *names, path).find("enum");
+  if (!list || !list->is_array()) return;
+  const Json value = other && other->is_object() ? *other : Json(Json::Object{});
+  Json properties = Json::Object{};
+  for (const Json& name : list->as_array())
+    if (name.is_string()) properties.set(name.as_string(), value);
+  std::erase_if(schema.as_object(),
+                [](const Json::Member& one) { return one.first == "propertyNames"; });
+  schema.set("properties", std::move(properties));
+  schema.set("additionalProperties", false);
+}
+
+// Required properties that are not described are described as any other.
+Status add_required(Json& schema, const std::string& path) {
+  const Json* found = schema.find("required");
+  if (!found) return Ok{};
+  if (!found->is_array()) return schema_error(path, "\"required\" needs a list of names");
+  const Json required = *found;
+  const Json* other = schema.find("additionalProperties");
+  Json properties = schema.find("properties") ? *schema.find("properties") : Json(Json::Object{});
+  if (!properties.is_object()) return schema_error(path, "\"properties\" needs an object");
+  for (const Json& name : required.as_array()) {
+    if (!name.is_string()) return schema_error(path, "\"required\" needs a list of names");
+    if (properties.find(name.as_string())) continue;
+    if (schema.find("patternProperties") || schema.find("propertyNames") ||
+        (other && *other == Json(false))) {
+      return schema_error(path,
+                          str("required property ", quoted(name.as_string()), " is not described"));
+    }
+    const bool described = other && other->is_object();
+    properties.set(name.as_string(), described ? *other : Json(Json::Object{}));
+  }
+  if (!properties.as_object().empty()) schema.set("properties", std::move(properties));
+  return Ok{};
+}
+
+Status prepare_object(Json& schema, const Json& root, const std::string& path) {
+  GLINT_TRY_STATUS(check_count(schema, "minProperties", path, kMaxRepetitions));
+  GLINT_TRY_STATUS(check_count(schema, "maxProperties", path, kMaxRepetitions));
+  const auto has = [&](const char* name) { return schema.find(name) != nullptr; };
+  // There come none but those of the patterns, whether others may or not.
+  if (has("patternProperties") && !has("properties") && schema.find("additionalProperties") &&
+      schema.find("additionalProperties")->is_bool())
+    std::erase_if(schema.as_object(),
+                  [](const Json::Member& one) { return one.first == "additionalProperties"; });
+  if (has("patternProperties") && (has("properties") || has("additionalProperties")))
+    return schema_error(path, "\"patternProperties\" beside other properties is not supported");
+  list_names(schema, root);
+  const Json* names = schema.find("propertyNames");
+  if (names && has("properties") && *names != Json(Json::Object{{"type", "string"}}))
+    return schema_error(path, "\"propertyNames\" beside \"properties\" is not supported");
+  if (!has("properties") && !has("patternProperties") && !has("unevaluatedProperties") &&
+      !has("additionalProperties")) {
+    schema.set("additionalProperties", true);
+  }
+  return add_required(schema, path);
+}
+
+}  // namespace
+
+Status prepare_types(Json& schema, const Json& root, const std::string& path,
+                     std::string_view pattern_filler) {
+  GLINT_TRY_STATUS(give_type(schema, path));
+  GLINT_TRY_STATUS(bound_numbers(schema, path));
+  if (is_type(schema, "string")) {
+    GLINT_TRY_STATUS(prepare_string(schema, path, pattern_filler));
+  }
+  if (is_type(schema, "array")) {
+    GLINT_TRY_STATUS(prepare_array(schema, path));
+  }
+  return is_type(schema, "object") ? prepare_object(schema, root, path) : Status(Ok{});
+}
+
+}  // namespace glint
