@@ -240,11 +240,16 @@ class Run {
     return !interrupted_;
   }
 
-  // Whether the last round that is done is evaluated.
-  bool evaluates() const {
-    return at_.round == 0 || at_.round == options_.num_rollout ||
-           (options_.eval_interval > 0 && at_.round % options_.eval_interval == 0);
+  // Whether something is due after the last round that is done: every `interval` rounds (0: never),
+  // and with --num-epoch also where an epoch ends (slime's meaning).
+  bool is_due(int interval) const {
+    if (interval == 0) return false;
+    const bool ends_epoch =
+        options_.num_epoch > 0 && at_.round % (options_.num_rollout / options_.num_epoch) == 0;
+    return at_.round % interval == 0 || ends_epoch;
   }
+  bool is_last() const { return at_.round == options_.num_rollout; }
+  bool evaluates() const { return at_.round == 0 || is_last() || is_due(options_.eval_interval); }
 
   // The evaluation before the first round, or the one in which the run before was ended.
   Status catch_up() {
@@ -265,10 +270,7 @@ class Run {
                           static_cast<double>(options_.num_rollout - at_.round);
       cli_.console.print(str(line_, formatted("; %.0f min left\n", std::ceil(left / 60))));
       cli_.console.flush();
-      const bool last = at_.round == options_.num_rollout;
-      if (last || (options_.save_interval > 0 && at_.round % options_.save_interval == 0)) {
-        GLINT_TRY_STATUS(save());
-      }
+      if (is_last() || is_due(options_.save_interval)) GLINT_TRY_STATUS(save());
       if (evaluates()) {
         GLINT_TRY_STATUS(peers_.on_first([this] { return evaluate(); }));
       }

@@ -17,7 +17,8 @@
 namespace glint {
 
 struct AnswerToGrade {
-  std::string prompt, response, label;
+  std::string prompt, response;
+  Json label;  // a text or a number, as the row has it
 };
 // `key`: the member that is the reward, if it is an object. Fails with kUnavailable when `goes_on`
 // says false meanwhile.

@@ -66,7 +66,10 @@ class RowReader {
       return invalid(str("the prompt has ", out.ids.size(), " tokens; at most ",
                          options_.max_prompt_tokens, " leave room for an answer"));
     }
-    GLINT_TRY(out.label, label_of(row));
+    const Json* const label = row.find(options_.label_key);
+    if (!label) return invalid(str("has no ", quoted(options_.label_key)));
+    GLINT_TRY(out.label, label_of(*label));
+    out.has_number = label->is_number();
     const Json* const metadata = row.find("metadata");
     const Json* const type = metadata ? metadata->find("rm_type") : nullptr;
     if (type && !type->is_null() && *type != Json("")) {
@@ -105,13 +108,11 @@ class RowReader {
         .in("the chat template");
   }
 
-  Result<std::string> label_of(const Json& row) const {
-    const Json* const label = row.find(options_.label_key);
-    if (!label) return invalid(str("has no ", quoted(options_.label_key)));
-    if (label->is_string()) return label->as_string();
-    if (label->is_number()) return dump_json(*label);
+  Result<std::string> label_of(const Json& label) const {
+    if (label.is_string()) return label.as_string();
+    if (label.is_number()) return dump_json(label);
     return invalid(
-        str(quoted(options_.label_key), " is ", label->kind(), "; expected a text or a number"));
+        str(quoted(options_.label_key), " is ", label.kind(), "; expected a text or a number"));
   }
 
   const PromptDataOptions& options_;

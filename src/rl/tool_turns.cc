@@ -38,7 +38,9 @@ Result<std::vector<TokenId>> ToolTurns::next(std::span<const TokenId> before,
   if (answer.calls.empty()) return std::vector<TokenId>();
   Json::Array calls, results;
   for (const ParsedAnswer::Call& call : answer.calls) {
-    GLINT_TRY(const Json arguments, parse_json(call.arguments));
+    // Each of them may be as deep as JSON may be.
+    GLINT_TRY(const Json arguments,
+              parse_json(call.arguments, {.max_depth = JsonLimits().max_depth + 1}));
     const std::string id = str("call-", calls.size());
     calls.push_back(
         Json::Object{{"id", id},

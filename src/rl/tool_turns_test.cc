@@ -54,6 +54,17 @@ TEST_F(ToolTurnsTest, functions_that_are_not_offered_do_not_run) {
   EXPECT_EQ(asked, (std::vector<std::string>{"g{\"x\": 3}"}));
 }
 
+TEST_F(ToolTurnsTest, arguments_nest_as_deep_as_json_may) {
+  const auto depth = static_cast<std::size_t>(JsonLimits().max_depth);
+  const std::string deep = std::string(depth, '[') + std::string(depth, ']');
+  const Json schema = parse_json(R"({"properties": {"x": {"type": "array"}}})").value();
+  EXPECT_FALSE(next(str("</think><tool_call>g<arg_key>x</arg_key><arg_value>", deep,
+                        "</arg_value></tool_call><|observation|>"),
+                    {{"g", schema}})
+                   .empty());
+  EXPECT_EQ(asked, (std::vector<std::string>{str("g{\"x\": ", deep, "}")}));
+}
+
 TEST(ToolSpecs, are_read_with_and_without_their_wrapping) {
   const auto specs = read_tool_specs(parse_json(R"([{"type": "function", "function": {"name": "f"}},
                                      {"name": "g", "parameters": {"type": "object"}}])")

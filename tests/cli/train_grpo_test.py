@@ -161,12 +161,13 @@ def every_loss_runs(tmp):
                                    ("--disable-grpo-std-normalization", "--calculate-per-token-loss", "--eps-clip-c", 3, "--entropy-coef", 0.01,
                                     "--overlong-buffer-len", 8, "--dynamic-sampling-rounds", 20, "--rollout-shuffle"))):
         out = tmp / f"out-{number}"
-        output(*train(data, out, "--num-epoch", 2, "--lr", 1e-4, *SMALL, *args, rm_type="deterministic_random"))
+        output(*train(data, out, "--num-epoch", 2, "--save-interval", 100, "--lr", 1e-4, *SMALL, *args, rm_type="deterministic_random"))
         lines = rounds(out)[0]
         check(len(lines) == 2 and all(0 <= line["rollout/raw_reward"] <= 1 for line in lines), "rounds", lines)
         check(any(line["train/answers"] > 0 and line["train/grad_norm"] > 0 for line in lines), "something is learned", lines)
         steps = lines[1]["step"]
         check(steps == (4, 8, 2)[number], "steps of two rounds", lines)
+        check((out / f"step-{steps // 2}").exists(), "an epoch's end is saved")
         check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(TINY) / "model.safetensors").read_bytes(), "it moves")
     output(*train(data, tmp / "still", "--num-rollout", 1, *SMALL, rm_type="math"))
     check("train/entropy" not in rounds(tmp / "still")[0][0], "no token ran: its entropy is unknown", rounds(tmp / "still"))
@@ -427,9 +428,9 @@ def another_program_grades(tmp):
         # A row may ask for it where all others have a rule.
         Grader.asked.clear()
         rows = tmp / "rows.jsonl"
-        rows.write_text('{"prompt": "a fox", "label": "7"}\n{"prompt": "a hen", "label": "y", "metadata": {"rm_type": "remote_rm"}}\n')
+        rows.write_text('{"prompt": "a fox", "label": "7"}\n{"prompt": "a hen", "label": 2.5, "metadata": {"rm_type": "remote_rm"}}\n')
         output(*train(rows, tmp / "rows", *SMALL, *args[args.index("--rm-url"):], "--num-rollout", 1, rm_type="math"))
-        check(len(Grader.asked) == 4 and all(one["label"] == "y" for one in Grader.asked), "one row", Grader.asked)
+        check(len(Grader.asked) == 4 and all(one["label"] == 2.5 for one in Grader.asked), "one row", Grader.asked)
         # An object has the reward, and another for evaluations.
         Grader.form = '{"score": %s, "acc": 0.5}'
         refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers", "--reward-key"], on_stdout=True)
