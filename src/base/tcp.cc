@@ -108,6 +108,11 @@ Result<OwnedFd> accept_tcp(const OwnedFd& listener, Deadline deadline) {
     OwnedFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (socket) return watched(std::move(socket));
     if (errno == EINVAL) return unavailable("nobody listens any more");  // it was shut down
+    if (Clock::now() >= deadline) {
+      return unavailable(str("cannot accept a connection: ", std::strerror(errno)));
+    }
+    // Where descriptors run out the connection stays, and poll() reports it at once again.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "base/tcp.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 namespace glint {
@@ -26,6 +27,20 @@ TEST(Tcp, gives_up_in_time) {
   EXPECT_FALSE(accept_tcp(listener, seconds_from_now(0)).ok());
   const int port = port_of(listener);
   EXPECT_NE(listen_tcp(port).error().message.find(std::to_string(port)), std::string::npos);
+}
+
+TEST(Tcp, accepts_nobody_where_no_descriptor_is_left) {
+  const OwnedFd listener = listen_tcp(0).value();
+  const OwnedFd to =
+      connect_tcp("127.0.0.1", port_of(listener), seconds_from_now(10), false).value();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(OwnedFd(::dup(to.get())).get());  // the first that is free
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Result<OwnedFd> from = accept_tcp(listener, seconds_from_now(1));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(from.error().message, "cannot accept a connection: Too many open files");
 }
 
 TEST(Tcp, tells_who_is_not_there) {
