@@ -194,7 +194,7 @@ def main():
         made = list(rows(seed, count, evaluation, seen))
         random.Random(seed).shuffle(made)
         with open(os.path.join(a.out, name + ".jsonl"), "w") as f:
-            f.writelines(json.dumps(row) + "\n" for row in made)
+            f.writelines(json.dumps(row, separators=(",", ":")) + "\n" for row in made)
         print(f"{name}.jsonl: {len(made)} rows")
 
 
