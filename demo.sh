@@ -10,8 +10,8 @@ if [[ $* == train ]]; then
   data=$here/build/rl
   [[ -e $data/train.jsonl ]] || python3 "$here/tools/tinymodel/rl_data.py" --out "$data" --train 20000 >&2
   exec "$glint" train grpo "$model" --prompt-data "$data/train.jsonl" --eval-prompt-data "$data/eval.jsonl" --rm-type deepscaler \
-    --num-rollout 360 --rollout-batch-size 42 --n-samples-per-prompt 3 --rollout-max-response-len 200 --rollout-temperature 1.2 \
-    --rollout-shuffle --lr 4e-4 --lr-decay-style linear --min-lr 1e-5 --weight-decay 0 --adam-beta1 0.8 --eval-interval 360 \
+    --num-rollout 350 --rollout-batch-size 42 --n-samples-per-prompt 3 --rollout-max-response-len 200 --rollout-temperature 1.2 \
+    --rollout-shuffle --lr 4e-4 --lr-decay-style linear --min-lr 1e-5 --weight-decay 0 --adam-beta1 0.8 --eval-interval 350 --batch-tokens 2048 \
     --n-samples-per-eval-prompt 8 --eval-temperature 1 --save "$here/build/learned" --resume --port 8001
 fi
 (($#)) && exec "$glint" "$@"
