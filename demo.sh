@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds glint (the first time a few minutes) and serves the bundled model on http://127.0.0.1:8000, with a chat page;
-# `./demo.sh train` lets it learn from rewards, 20 to 26 minutes on two cores, and `./demo.sh ARGS` is `glint ARGS`.
+# `./demo.sh train` lets it learn from rewards, 23 to 26 minutes on two cores, and `./demo.sh ARGS` is `glint ARGS`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 "$here/tools/build.sh" release glint >&2
