@@ -75,8 +75,7 @@ Result<std::vector<double>> GroupRollouts::grade(const Rows& rows,
     const TrainPrompt& row = *rows[i];
     const std::string text = text_of(*rollouts[i]);
     if (row.rm_type == kRemoteRule || (row.rm_type.empty() && !reward_)) {
-      const Json label = row.has_number ? parse_json(row.label).value() : Json(row.label);
-      elsewhere.push_back({tokenizer_.decode(row.ids), text, label});
+      elsewhere.push_back({tokenizer_.decode(row.ids), text, row.given_label});
       places.push_back(i);
     } else if (row.rm_type.empty()) {
       rewards[i] = reward_->grade(text, row.label).reward;

@@ -69,7 +69,7 @@ class RowReader {
     const Json* const label = row.find(options_.label_key);
     if (!label) return invalid(str("has no ", quoted(options_.label_key)));
     GLINT_TRY(out.label, label_of(*label));
-    out.has_number = label->is_number();
+    out.given_label = *label;
     const Json* const metadata = row.find("metadata");
     const Json* const type = metadata ? metadata->find("rm_type") : nullptr;
     if (type && !type->is_null() && *type != Json("")) {

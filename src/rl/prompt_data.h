@@ -20,7 +20,7 @@ inline constexpr std::string_view kRemoteRule = "remote_rm";
 struct TrainPrompt {
   std::vector<TokenId> ids = {};
   std::string label = {};
-  bool has_number = false;           // as its label in the file
+  Json given_label = {};             // as the row has it
   std::string rm_type = {};          // of this row alone; empty: as for all
   std::vector<ToolSpec> tools = {};  // that the prompt offers
   int line = 0;                      // of the file, from 1

@@ -43,11 +43,11 @@ TEST_F(PromptData, TextsMessagesAndLabels) {
   ASSERT_EQ(rows.value().size(), 2u);
   const TrainPrompt &text = rows.value()[0], &chat = rows.value()[1];
   EXPECT_EQ(text.label, "2");
-  EXPECT_TRUE(text.has_number);
+  EXPECT_EQ(text.given_label, Json(2));
   EXPECT_EQ(text.rm_type, "");
   EXPECT_EQ(text.line, 1);
   EXPECT_EQ(chat.label, "2");
-  EXPECT_FALSE(chat.has_number);
+  EXPECT_EQ(chat.given_label, Json("2"));
   EXPECT_EQ(chat.rm_type, "math");
   EXPECT_EQ(chat.line, 3);
   EXPECT_GT(chat.ids.size(), text.ids.size());

@@ -107,12 +107,10 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                              t->device_);
   t->meeting_ = t->shard_;
   t->meeting_.shape = options.shape;
-  const bool meets = options.shape.tp > 1 || options.shape.cp > 1;
-  t->tp_ = std::make_unique<NullComm>(0, layout.ep > 1 || meets ? layout.tp : 1);
+  t->meeting_.shape.reduce_slices = 0;
+  t->tp_ = std::make_unique<NullComm>(0, layout.ep > 1 ? layout.tp : options.shape.tp);
   t->cp_ = std::make_unique<NullComm>(0, options.shape.cp);
-  if (t->meeting_.own_slices() == 1) {
-    t->ops_ = ops_of_rank(std::move(t->ops_), t->meeting_, *t->tp_, *t->cp_, t->weights_);
-  }
+  t->ops_ = t->meeting(std::move(t->ops_));
   t->ep_ = std::make_unique<NullComm>(t->shard_.shard, layout.ep);
   if (layout.moves_experts) {
     GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->shard_, t->device_));
@@ -127,6 +125,10 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                       t->device_));
   t->kv_.emplace(std::move(kv));
   return t;
+}
+
+std::unique_ptr<Ops> StepTrial::meeting(std::unique_ptr<Ops> ops) {
+  return ops_of_rank(std::move(ops), meeting_, *tp_, *cp_, weights_);
 }
 
 Model StepTrial::model() {

@@ -42,7 +42,8 @@ struct TrialOptions {
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
-  // How its ranks meet, where steps are to take what theirs do. One of several slices takes more.
+  // How its ranks meet, where steps are to take what theirs do. As if each had one slice of sums: a
+  // rank of several takes more.
   MeshShape shape = {};
   // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
   // of its own. Outlives the trial.
@@ -79,6 +80,8 @@ class StepTrial {
 
   // For passes of the caller's own.
   Model model();
+  // `ops` as those of model(), behind what meets the other ranks; the trial outlives the result.
+  std::unique_ptr<Ops> meeting(std::unique_ptr<Ops> ops);
   const PlanOps& ops() const { return *plan_; }
   ModelWeights& weights() { return weights_; }
   const std::vector<ModelTensor>& tensors() const { return weights_.tensors; }

@@ -92,12 +92,12 @@ Status BatchPass::forward(bool keeps) {
                                  [](const TrainSequence& s) { return !s.routes.empty(); });
   int moe_layer = m_.config.num_moe_layers_before(m_.shard.layers.begin);
   const KeyCopies copies(context_.tape, packed_);
-  const auto& record = work_->record;
-  if (keeps && context_.keeps_layers) work_->record.emplace(context_);
+  std::optional<Record>& record = work_->record;
+  if (keeps && context_.keeps_layers) record.emplace(context_);
   for (int i = m_.shard.layers.begin; i < m_.shard.layers.end; ++i) {
     const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
     if (record) {
-      work_->record->marks.push_back(context_.tape.mark());
+      record->marks.push_back(context_.tape.mark());
       if (selects) pass().selected = saved_.take(DType::kI32, {T_, m_.config.index_topk});
     } else if (keeps) {
       inputs_.push_back(keep(pass().residual()));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
-#include "model/rank_ops.h"
 #include "runtime/memory_plan.h"
 #include "tensor/huge_page.h"
 #include "train/batch_pass.h"
@@ -55,18 +54,14 @@ Result<std::unique_ptr<PassTrial>> PassTrial::make(LoadedModel& model, TapeOps& 
   t->gradients_ = gradients.get();
   auto own = std::make_unique<TapeOps>(std::move(ops), std::move(gradients));
   t->tape_ = own.get();
-  t->decorated_ = std::move(own);
-  const ShardPlan& shard = model.shard();
-  // A rank that holds several slices only scores, and takes for their sums what it needs then.
-  if (shard.own_slices() > 1) return t;
-  t->decorated_ =
-      ops_of_rank(std::move(t->decorated_), shard, t->tp_, t->cp_, t->trial_->weights());
+  t->decorated_ = t->trial_->meeting(std::move(own));
   return t;
 }
 
 Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
-  if (cp_.size() > 1) {  // a part may have no sequence's first token, which is no target
-    const std::int64_t uneven = cp_.size() * (1 + shape.sequences);
+  const int ranks = model_.options().shape.cp;
+  if (ranks > 1) {  // a part may have no sequence's first token, which is no target
+    const std::int64_t uneven = ranks * (1 + shape.sequences);
     shape.rows += uneven;
     shape.targets += uneven;
   }
@@ -79,16 +74,13 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
                             .layers = shard.layers};
   GLINT_TRY(KvStore kv, KvStore::make(model_.config(), caches, device_));
   const Model planned = trial_->model();
-  Mesh mesh = planned.mesh;
-  mesh.tp = &tp_;
-  mesh.cp = &cp_;
   // A sequence alone in its batch scores most keys at once.
   ops_->reset({.sequences = 1, .longest = static_cast<double>(shape.longest)});
 
   PassContext context(*tape_);
   Tensor table = context.arena.take(DType::kF32, {0, model_.config().qk_rope_head_dim});
   table.shape[0] = std::max(shape.rows, shape.longest);
-  context.use({*decorated_, mesh, shard, model_.config(), trial_->weights(), kv,
+  context.use({*decorated_, planned.mesh, shard, model_.config(), trial_->weights(), kv,
                planned.activations, planned.activity, planned.expert_tables},
               table);
   context.keeps_layers = keeps_layers;

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "autograd/tape_ops.h"
-#include "comm/null_comm.h"
 #include "ops/plan_gradients.h"
 #include "runtime/step_trial.h"
 #include "train/train_sequence.h"
@@ -44,19 +43,14 @@ class PassTrial {
   bool reserve_scratch() { return ops_->reserve() && gradients_->reserve(); }
 
  private:
-  explicit PassTrial(LoadedModel& model)
-      : model_(model),
-        device_(&model.backend().device()),
-        tp_(0, model.options().shape.tp),
-        cp_(0, model.options().shape.cp) {}
+  explicit PassTrial(LoadedModel& model) : model_(model), device_(&model.backend().device()) {}
 
   LoadedModel& model_;
   NullDevice device_;
   std::unique_ptr<StepTrial> trial_;
   PlanOps* ops_ = nullptr;
   PlanGradients* gradients_ = nullptr;
-  TapeOps* tape_ = nullptr;  // owns both
-  NullComm tp_, cp_;
+  TapeOps* tape_ = nullptr;         // owns both
   std::unique_ptr<Ops> decorated_;  // as the model's, the tape innermost
 };
 

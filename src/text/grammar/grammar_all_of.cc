@@ -4,12 +4,11 @@
 
 #include "base/contains.h"
 #include "base/str.h"
+#include "text/grammar/grammar_keywords.h"
 #include "text/grammar/grammar_schema.h"
 
 namespace glint {
 namespace {
-
-constexpr int kMaxDepth = 64;
 
 // The first of two that differ stays: they require nothing.
 bool is_annotation(std::string_view name) {
@@ -37,7 +36,7 @@ class Merger {
 
   // `are_names`: the members of `node` have names that users gave.
   Status walk(Json& node, const std::string& path, int depth, bool are_names = false) {
-    if (depth > 4 * kMaxDepth) return too_deep(path);
+    if (depth > 4 * kMaxSchemaDepth) return too_deep(path);
     if (node.is_array()) {
       for (std::size_t i = 0; i < node.as_array().size(); ++i) {
         GLINT_TRY_STATUS(walk(node.as_array()[i], str(path, "/", i), depth + 1));
@@ -104,14 +103,11 @@ class Merger {
     return Ok{};
   }
 
-  static Error at(const std::string& path, const std::string& text) {
-    return invalid(path.empty() ? text : str("at ", quoted(path), ": ", text));
-  }
   static Error too_deep(const std::string& path) {
-    return at(path, "the schemas of \"allOf\" are too large, or refer to themselves");
+    return schema_error(path, "the schemas of \"allOf\" are too large, or refer to themselves");
   }
   static Error differ(const std::string& path, std::string_view name) {
-    return at(path, str(quoted(name), " in two schemas of \"allOf\" is not supported"));
+    return schema_error(path, str(quoted(name), " in two schemas of \"allOf\" is not supported"));
   }
 
   Result<Json> merged(const Json& schema, const std::string& path) {
@@ -123,8 +119,8 @@ class Merger {
         if (!all || !all->is_object()) continue;
         for (const auto& [name, value] : all->as_object()) {
           if (own && own->find(name)) continue;
-          return at(path,
-                    str("property ", quoted(name), " of one schema of \"allOf\" is not among ",
+          return schema_error(
+              path, str("property ", quoted(name), " of one schema of \"allOf\" is not among ",
                         "those of another, which allows no others"));
         }
       }
@@ -136,9 +132,10 @@ class Merger {
   Status add(const Json& schema, bool is_outer, int depth, Sum& sum) {
     if (schema == Json(true)) return Ok{};
     if (!schema.is_object())
-      return at(sum.path, str("\"allOf\" holds ", dump_json(schema), ", which no value fits"));
+      return schema_error(sum.path,
+                          str("\"allOf\" holds ", dump_json(schema), ", which no value fits"));
     const std::size_t bytes = dump_json(schema).size();
-    if (depth > kMaxDepth || bytes > bytes_left_) return too_deep(sum.path);
+    if (depth > kMaxSchemaDepth || bytes > bytes_left_) return too_deep(sum.path);
     bytes_left_ -= bytes;
     for (const char* name : kOfLists) {
       const auto has = [&](const Json& one) {
@@ -157,7 +154,8 @@ class Merger {
         const bool is_here = value.is_string() && value.as_string().starts_with('#');
         const Json* target = is_here ? follow_pointer(root_, value.as_string().substr(1)) : nullptr;
         if (!target)
-          return at(sum.path, str("there is no ", dump_json(value), " in this schema to refer to"));
+          return schema_error(sum.path,
+                              str("there is no ", dump_json(value), " in this schema to refer to"));
         GLINT_TRY_STATUS(add(*target, false, depth + 1, sum));
       } else if (name == "allOf" && value.is_array()) {
         for (const Json& one : value.as_array()) {
