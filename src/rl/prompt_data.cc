@@ -11,6 +11,7 @@
 #include "rl/tool_turns.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
+#include "train/data_row.h"
 
 namespace glint {
 namespace {
@@ -50,13 +51,12 @@ class RowReader {
       : options_(options), tokenizer_(std::move(tokenizer)) {}
 
   Result<TrainPrompt> read(std::string_view line) {
-    GLINT_TRY(const Json row, parse_json(line).in("expected an object of JSON on each line"));
-    if (!row.is_object()) return invalid(str("is ", row.kind(), "; expected an object"));
+    GLINT_TRY(const Json row, parse_data_row(line));
     const Json* const prompt = row.find(options_.input_key);
     if (!prompt) return invalid(str("has no ", quoted(options_.input_key)));
     TrainPrompt out;
     const Json* const tools = row.find("tools");
-    if (tools && !tools->is_null()) {
+    if (tools) {
       GLINT_TRY(out.tools, read_tool_specs(*tools));
     }
     GLINT_TRY(const std::string text, text_of(*prompt, tools));

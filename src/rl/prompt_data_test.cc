@@ -51,6 +51,12 @@ TEST_F(PromptData, TextsMessagesAndLabels) {
   EXPECT_EQ(chat.rm_type, "math");
   EXPECT_EQ(chat.line, 3);
   EXPECT_GT(chat.ids.size(), text.ids.size());
+  // As tables write them.
+  const auto table = read(
+      "{\"prompt\": \"x\", \"label\": 2, \"metadata\": null, "
+      "\"tools\": \"[{\\\"function\\\": {\\\"name\\\": \\\"add\\\"}}]\"}\n");
+  ASSERT_TRUE(table.ok()) << table.error().message;
+  EXPECT_EQ(table.value()[0].tools[0].name, "add");
   // With the template a text is what a user says.
   const auto templated = read("{\"prompt\": \"1 + 1 =\", \"label\": 2}\n", "", true);
   EXPECT_EQ(templated.value()[0].ids, chat.ids);
@@ -76,6 +82,7 @@ TEST_F(PromptData, Slices) {
 
 TEST_F(PromptData, WrongRowsAreNamed) {
   expect_refused("{\"prompt\": \"x\", \"label\": 1}\n{\n", "line 2");
+  expect_refused("{\"prompt\": \"x\", \"label\": 1, \"tools\": \"add\"}\n", "\"tools\" are a text");
   expect_refused("[1]\n", "is a list; expected an object");
   expect_refused("{\"label\": 1}\n", "has no \"prompt\"");
   expect_refused("{\"prompt\": \"x\"}\n", "has no \"label\"");

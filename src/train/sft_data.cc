@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
+#include "train/data_row.h"
 
 namespace glint {
 namespace {
@@ -42,7 +43,7 @@ class Reader {
 
  private:
   Result<TrainSequence> parse(std::string_view line) {
-    GLINT_TRY(const Json json, parse_json(line).in("expected an object of JSON on each line"));
+    GLINT_TRY(const Json json, parse_data_row(line));
     const Json *messages = json.find("messages"), *text = json.find("text");
     const Json *prompt = json.find("prompt"), *completion = json.find("completion");
     const bool is_pair = prompt && completion;
@@ -96,7 +97,7 @@ class Reader {
   Result<Ids> rendered(const Json& line, const Json& messages, std::size_t count, bool generates) {
     const auto& all = messages.as_array();
     Json kwargs = Json::Object{};
-    if (const Json* given = line.find("chat_template_kwargs"); given && !given->is_null()) {
+    if (const Json* given = line.find("chat_template_kwargs")) {
       if (!given->is_object()) {
         return invalid(str("\"chat_template_kwargs\" is ", given->kind(), "; expected an object"));
       }

@@ -1,0 +1,16 @@
+// A row of training data as tables of data sets give it: they write null for a member that a row
+// has not, and "tools" as a text.
+#pragma once
+
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace glint {
+
+// The object of a line, without the members that are null; "tools" that are a text of JSON are
+// read.
+Result<Json> parse_data_row(std::string_view line);
+
+}  // namespace glint
