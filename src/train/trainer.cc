@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
+constexpr const char* kRemedy = "; without this file the newest step is taken";
+constexpr std::string_view kStep = "step-", kPartial = ".partial";
 constexpr const char* kFolder = "optimizer";
 constexpr const char* kStateName = "state.json";
 constexpr int kStateVersion = 1;
@@ -38,21 +40,50 @@ std::size_t num_wholes(const TrainRanks& ranks) {
 }
 
 std::string name_of_step(const std::string& run_dir, std::int64_t step) {
-  return str(run_dir, "/step-", step);
+  return str(run_dir, "/", kStep, step);
 }
 
-// The step that the tracker names; none: there is no tracker.
-Result<std::optional<std::int64_t>> read_tracker(const std::string& run_dir) {
-  const std::string path = str(run_dir, "/", kTracker);
-  if (!file_exists(path)) return std::optional<std::int64_t>();
-  GLINT_TRY(std::string text, read_file(path, 100));
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+std::optional<std::int64_t> parse_step(std::string_view text) {
   std::int64_t step = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  if (error != std::errc() || end != text.data() + text.size() || step < 0) {
-    return invalid(str(path, " holds ", quoted(text), ", not the number of a step"));
+  const bool is_step = error == std::errc() && end == text.data() + text.size() && step >= 0;
+  return is_step ? std::optional(step) : std::nullopt;
+}
+
+// The newest of the steps that are there. A folder gets its name when it is complete.
+std::optional<std::int64_t> newest_step(const std::string& run_dir) {
+  std::optional<std::int64_t> newest;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run_dir, error)) {
+    const std::string name = entry.path().filename().string();
+    const auto step =
+        name.starts_with(kStep) ? parse_step(name.substr(kStep.size())) : std::nullopt;
+    if (step && file_exists(str(run_dir, "/", name, "/", kFolder, "/", kStateName))) {
+      newest = std::max(newest, step);
+    }
   }
-  return std::optional(step);
+  return newest;
+}
+
+// The step that the tracker names or, where it is lost, the newest; none: there is none.
+Result<std::optional<std::int64_t>> latest_step(const std::string& run_dir) {
+  const std::string path = str(run_dir, "/", kTracker);
+  if (!file_exists(path)) return newest_step(run_dir);
+  GLINT_TRY(const std::string text, read_file(path, 100));
+  if (const auto step = parse_step(trimmed(text))) return step;
+  return invalid(
+      str(path, " holds ", quoted(trimmed(text)), ", not the number of a step", kRemedy));
+}
+
+// Folders of saves that were cut off.
+void remove_partial_steps(const std::string& run_dir) {
+  std::error_code error;
+  std::vector<fs::path> partial;
+  for (const auto& entry : fs::directory_iterator(run_dir, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kStep) && name.ends_with(kPartial)) partial.push_back(entry.path());
+  }
+  for (const fs::path& path : partial) fs::remove_all(path, error);
 }
 
 }  // namespace
@@ -254,13 +285,12 @@ Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) 
   std::error_code error;
   fs::create_directories(run_dir, error);
   if (error) return system_error("cannot create", run_dir, error.value());
-  const std::string dir = name_of_step(run_dir, steps_), partial = dir + ".partial";
-  GLINT_TRY(const std::optional<std::int64_t> latest, read_tracker(run_dir));
-  if (latest == steps_) return Ok{};
-  // Left by a run that was killed before its tracker said so.
-  fs::remove_all(partial, error);
-  fs::remove_all(dir, error);
+  const std::string dir = name_of_step(run_dir, steps_), partial = str(dir, kPartial);
+  GLINT_TRY(const std::optional<std::int64_t> latest, latest_step(run_dir));
   const auto write = [&]() -> Status {
+    if (latest == steps_) return Ok{};
+    remove_partial_steps(run_dir);
+    fs::remove_all(dir, error);  // left by a run that was killed before its tracker said so
     GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
     GLINT_TRY_STATUS(check_free_space(partial, OptimizerPart::bytes(ranks_->num_trained())));
     GLINT_TRY_STATUS(write_optimizer(str(partial, "/", kFolder), state));
@@ -278,11 +308,12 @@ Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) 
 }
 
 Result<std::optional<std::string>> Trainer::find_latest(const std::string& run_dir) {
-  GLINT_TRY(const std::optional<std::int64_t> step, read_tracker(run_dir));
+  GLINT_TRY(const std::optional<std::int64_t> step, latest_step(run_dir));
   if (!step) return std::optional<std::string>();
   const std::string dir = name_of_step(run_dir, *step);
   if (!is_directory(dir)) {
-    return invalid(str(run_dir, "/", kTracker, " names step ", *step, ", but there is no ", dir));
+    return invalid(
+        str(run_dir, "/", kTracker, " names step ", *step, ", but there is no ", dir, kRemedy));
   }
   return std::optional(dir);
 }

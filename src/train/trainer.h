@@ -72,8 +72,8 @@ class Trainer {
   // leaves what was there before, and can be tried again.
   Status save(const std::string& run_dir, const Json& state);
 
-  // The newest complete checkpoint of a run, or nothing if it has none. Fails on a tracker that
-  // names what is not there.
+  // The checkpoint that a run's tracker names or, without a tracker, the newest; nothing if there
+  // is none. Fails on a tracker that names what is not there.
   static Result<std::optional<std::string>> find_latest(const std::string& run_dir);
 
   // Takes up where save() left off; the model was loaded from the same `checkpoint_dir`. Fails if

@@ -183,9 +183,17 @@ TEST(Trainer, leftovers_do_not_stand_in_the_way_and_changed_files_are_found) {
     fs::create_directories(out.path + name);
     std::ofstream(str(out.path, name, "/junk")) << "junk";
   }
+  fs::create_directories(out.path + "/step-7.partial");
   EXPECT_EQ(Trainer::find_latest(out.path).value(), std::nullopt);
   ASSERT_TRUE(trainer->save(out.path, {}).ok());
   EXPECT_FALSE(fs::exists(out.path + "/step-1/junk"));
+  EXPECT_FALSE(fs::exists(out.path + "/step-7.partial"));
+
+  const std::string tracker = out.path + "/latest_checkpointed_iteration.txt";
+  fs::remove(tracker);
+  EXPECT_EQ(Trainer::find_latest(out.path).value(), out.path + "/step-1");
+  ASSERT_TRUE(trainer->save(out.path, {}).ok());
+  EXPECT_EQ(read_file(tracker).value(), "1\n");
 
   fs::copy_file(kGoldens + "odd/model.safetensors", out.path + "/step-1/model.safetensors",
                 fs::copy_options::overwrite_existing);
@@ -193,9 +201,9 @@ TEST(Trainer, leftovers_do_not_stand_in_the_way_and_changed_files_are_found) {
   const Result<Json> state = changed->restore(out.path + "/step-1");
   ASSERT_FALSE(state.ok());
   EXPECT_NE(state.error().message.find("changed after it was written"), std::string::npos);
-  std::ofstream(out.path + "/latest_checkpointed_iteration.txt") << "seven";
+  std::ofstream(tracker) << "seven";
   EXPECT_NE(Trainer::find_latest(out.path).error().message.find("seven"), std::string::npos);
-  std::ofstream(out.path + "/latest_checkpointed_iteration.txt") << "7";
+  std::ofstream(tracker) << "7";
   EXPECT_NE(Trainer::find_latest(out.path).error().message.find("step-7"), std::string::npos);
 }
 
