@@ -86,8 +86,7 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
                                  : to_text(launch));
   cli.console.flush();
   if (!launch.plan.misfit.empty()) {
-    return invalid(str(options.model_name, " cannot be trained so: ", launch.plan.misfit,
-                       "; more nodes, --enable-pd or --fp8-rollout take less of each GPU"));
+    return invalid(str(options.model_name, " cannot be trained so: ", launch.plan.misfit));
   }
   if (options.dry_run) return Ok{};
   cli.console.print("\n");

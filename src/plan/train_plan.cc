@@ -176,14 +176,16 @@ class Planner {
     }
     const std::int64_t needed = plan_.gpu.total();
     if (needed > plan_.budget) {
-      plan_.misfit = str("training takes ", gib(needed), " of each GPU",
-                         plan_.offloads ? " with the optimiser on the host" : "", ", and ",
-                         gib(plan_.budget), " may be used of ", gib(o_.device.memory));
+      plan_.misfit =
+          str("training takes ", gib(needed), " of each GPU",
+              plan_.offloads ? " with the optimiser on the host" : "", ", and ", gib(plan_.budget),
+              " may be used of ", gib(o_.device.memory), "; more nodes take less of each GPU");
     } else if (!plan_.engine.fits) {
-      plan_.misfit = str("an engine of ", o_.engine_gpus, is_gpu ? " GPUs in " : " process in ",
-                         plan_.engine.options.format, " does not fit: ", plan_.engine.limit,
-                         formatted(" (%.0f %% of ", 100 * plan_.engine.options.memory_share),
-                         gib(o_.device.memory), ")");
+      plan_.misfit =
+          str("an engine of ", o_.engine_gpus, is_gpu ? " GPUs in " : " process in ",
+              plan_.engine.options.format, " does not fit: ", plan_.engine.limit,
+              formatted(" (%.0f %% of ", 100 * plan_.engine.options.memory_share),
+              gib(o_.device.memory), "); --enable-pd or --fp8-rollout take less of each GPU");
     }
   }
 
