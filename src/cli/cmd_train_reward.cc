@@ -1,4 +1,5 @@
 // glint train reward: what an answer is worth, and why.
+#include <optional>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -11,7 +12,9 @@ namespace glint {
 namespace {
 
 struct Options {
-  std::string rm_type, label, text, file;
+  std::string rm_type;
+  std::optional<std::string> label, text;  // may be empty
+  std::string file;
   bool json = false;
 
   template <class Visitor>
@@ -29,16 +32,16 @@ struct Options {
 
 Status run(const Options& options, Cli& cli) {
   if (options.rm_type.empty()) return invalid("give a reward: --rm-type deepscaler");
-  if (options.label.empty()) return invalid("give the answer that is right: --label TEXT");
-  if (options.text.empty() == options.file.empty()) {
+  if (!options.label) return invalid("give the answer that is right: --label TEXT");
+  if (options.text.has_value() == !options.file.empty()) {
     return invalid("give either --text TEXT or --file FILE");
   }
   GLINT_TRY(const Reward reward, Reward::named(options.rm_type));
-  std::string text = options.text;
+  std::string text = options.text.value_or("");
   if (!options.file.empty()) {
     GLINT_TRY(text, read_file(options.file, std::size_t{64} << 20));
   }
-  const Grade grade = reward.grade(lossy_utf8(text), lossy_utf8(options.label));
+  const Grade grade = reward.grade(lossy_utf8(text), lossy_utf8(*options.label));
   const Json object =
       Json::Object{{"reward", grade.reward}, {"answer", grade.answer}, {"reason", grade.reason}};
   cli.console.print(options.json ? dump_json(object) + "\n"

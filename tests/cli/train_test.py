@@ -133,6 +133,8 @@ def rewards_are_explained(tmp):
     check(output(*reward, "deepscaler", "--file", said) == "1.0: the answer equals the label\n", "right")
     found = json.loads(output(*reward, "dapo", "--text", "Answer: 33", "--json"))
     check(found == {"reward": -1.0, "answer": "33", "reason": 'the answer "33" is not "34"'}, "wrong", found)
+    check(output(*reward, "math", "--text", "").startswith("0.0: there is no"), "an answer that says nothing")
+    check(output("train", "reward", "--rm-type", "math", "--label", "", "--text", "\\boxed{}") == "0.0: the label is empty\n", "a label that says nothing")
     refused(*reward, "deepscale", "--text", "34", words=["deepscale", "deepscaler, math, dapo"])
     refused(*reward, "math", words=["--text", "--file"])
 
