@@ -90,7 +90,8 @@ struct Options {
 
 Status in_range(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return Ok{};
-  return invalid(str(name, " is ", value, "; it must be from ", least, " to ", most));
+  return invalid(str(name, " is ", format_double(value), "; it must be from ", format_double(least),
+                     " to ", format_double(most)));
 }
 
 Status check(const Options& o) {
@@ -251,9 +252,14 @@ class Run {
     for (const auto& [key, value] : now.as_object()) {
       const Json* const was = before.find(key);
       if (was && *was == value) continue;
-      return invalid(str(options_.out, " was begun with another ", key, " (",
-                         was ? dump_json(*was) : "none", ", now ", dump_json(value),
-                         "); give what it was begun with, or another --out"));
+      // Checksums tell people nothing.
+      const std::string another =
+          key == "model"        ? "model than " + options_.model
+          : key == "data_fnv1a" ? "--data than " + options_.data
+                                : str("--", with_dashes(key), " (", was ? dump_json(*was) : "none",
+                                      ", now ", dump_json(value), ")");
+      return invalid(str(options_.out, " was begun with another ", another,
+                         "; give what it was begun with, or another --out"));
     }
     return Ok{};
   }

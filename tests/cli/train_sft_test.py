@@ -22,7 +22,7 @@ from program import GLINT, check, output, refused, run
 TINY = sys.argv[2]
 CHATS = [{"messages": [{"role": "user", "content": f"What is {a} + {a + 1}?"},
                        {"role": "assistant", "content": f"It is {2 * a + 1}."}]} for a in range(5)]
-CHATS += [{"prompt": "once upon a time", "completion": " there was a fox"}, {"text": "a fox and a hen"}]
+CHATS += [{"prompt": "once upon a time", "completion": " there was a fox"}, {"text": "a fox and a hen", "messages": None, "prompt": None}]
 FAST = ("--global-batch-size", 4, "--lr", 1e-3, "--lr-schedule", "constant", "--threads", 2)
 
 
@@ -58,7 +58,10 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
         check((whole / "step-6" / name).read_bytes() == (halves / "step-6" / name).read_bytes(), f"{name} differs")
     check(output("generate", whole / "step-6", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
     refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
-    refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another seed"])
+    refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another --seed (42, now 1)"])
+    (tmp / "few.jsonl").write_text('{"text": "a fox"}\n')
+    refused("train", "sft", TINY, "--data", tmp / "few.jsonl", *train(tmp, "whole", "--resume")[5:], words=["another --data than", "few.jsonl"])
+    refused(*train(tmp, "whole", "--global-batch-size", 1000001), words=["--global-batch-size is 1000001"])
     refused("train", "sft", whole / "step-6", *train(tmp, "whole", "--resume")[3:], words=["another model"])
     folder = os.open(whole, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
