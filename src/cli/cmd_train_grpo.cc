@@ -185,7 +185,7 @@ class Run {
     const Json *const round = state.find("round"), *const prompts = state.find("prompts_used");
     const Json* const options = state.find("options");
     if (!round || !round->is_int() || !prompts || !prompts->is_int() || !options) {
-      return invalid(str(options_.save, " is no run of `glint train grpo`"));
+      return invalid(str(options_.save, " is no run of `glint train grpo`; give another --save"));
     }
     const Json mine = options_.fingerprint();
     for (const auto& [name, value] : mine.as_object()) {

@@ -248,6 +248,10 @@ class Run {
                         {"mtp_loss", options_.method.mtp_loss > 0}};
   }
   Status check_same(const Json& before) const {
+    const Json* const command = before.find("command");
+    if (!command || *command != Json("sft")) {
+      return invalid(options_.out + " is no run of `glint train sft`; give another --out");
+    }
     const Json now = state();
     for (const auto& [key, value] : now.as_object()) {
       const Json* const was = before.find(key);

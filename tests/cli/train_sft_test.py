@@ -63,6 +63,9 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     refused("train", "sft", TINY, "--data", tmp / "few.jsonl", *train(tmp, "whole", "--resume")[5:], words=["another --data than", "few.jsonl"])
     refused(*train(tmp, "whole", "--global-batch-size", 1000001), words=["--global-batch-size is 1000001"])
     refused("train", "sft", whole / "step-6", *train(tmp, "whole", "--resume")[3:], words=["another model"])
+    state = whole / "step-6/optimizer/state.json"
+    state.write_text(state.read_text().replace('"sft"', '"grpo"'))
+    refused(*train(tmp, "whole", "--resume"), words=["is no run of `glint train sft`"])
     folder = os.open(whole, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     refused(*train(tmp, "whole", "--steps", 7, "--resume"), words=["is being written by another process"])
