@@ -230,9 +230,11 @@ void BatchPass::score_drafts(const Tensor& hidden, std::span<TokenScores> scores
   if (!args.routed) return;
   const std::vector<std::int32_t> routes = download<std::int32_t>(args.routed, context_.device());
   auto from = routes.begin();
-  for (TokenScores& one : scores) {
-    const auto end = from + std::ssize(one.log_probs) * m_.config.num_experts_per_tok;
-    one.draft_routes.assign(from, end);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const auto is_here = [](std::int32_t row) { return row >= 0; };
+    const auto rows = std::ranges::count_if(draft.row_of[i], is_here);
+    const auto end = from + rows * m_.config.num_experts_per_tok;
+    scores[i].draft_routes.assign(from, end);
     from = end;
   }
 }
