@@ -381,6 +381,7 @@ class Run {
       sums.tokens += one.tokens;
       const double rate = options_.learning_rate().at(models_.trainer().steps_done() + 1);
       GLINT_TRY(figures.step, models_.trainer().step(rate));
+      figures.grad_norm += figures.step.grad_norm / figures.steps;
     }
     return Ok{};
   }
@@ -405,7 +406,7 @@ class Run {
         "log-probabilities differ, %s, grad norm %.2f, %.1f s (rollout %.1f, training %.1f)",
         static_cast<long long>(at_.round), options_.num_rollout, batch.mean_reward(),
         batch.mean_length(), static_cast<long long>(batch.parity.differ),
-        static_cast<long long>(batch.parity.tokens), entropy.c_str(), figures.step.grad_norm,
+        static_cast<long long>(batch.parity.tokens), entropy.c_str(), figures.grad_norm,
         figures.seconds(), figures.rollout_s, figures.train_s);
     return record_->add_round(batch, figures);
   }

@@ -27,7 +27,7 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                     static_cast<double>(c.cached_tokens) / static_cast<double>(c.prompt_tokens)},
                    {"train/loss", f.sums.policy.loss / f.steps},
                    {"train/answers", f.sums.answers},
-                   {"train/grad_norm", f.step.grad_norm},
+                   {"train/grad_norm", f.grad_norm},
                    {"train/lr", f.step.lr},
                    {"parity/tokens", batch.parity.tokens},
                    {"parity/differ", batch.parity.differ},

@@ -18,7 +18,8 @@ namespace glint {
 struct RoundFigures {
   Grpo::Sums sums = {};  // of all steps
   int steps = 1;
-  StepReport step = {};
+  StepReport step = {};  // the last
+  double grad_norm = 0;  // mean of all steps
   bool has_kl = false, has_staleness = false, has_turns = false;
   bool has_weights = false;  // of tokens that engine and trainer give other chances
   double rollout_s = 0;      // that were spent waiting for answers

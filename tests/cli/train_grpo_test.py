@@ -171,6 +171,9 @@ def every_loss_runs(tmp):
         check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(TINY) / "model.safetensors").read_bytes(), "it moves")
     output(*train(data, tmp / "still", "--num-rollout", 1, *SMALL, rm_type="math"))
     check("train/entropy" not in rounds(tmp / "still")[0][0], "no token ran: its entropy is unknown", rounds(tmp / "still"))
+    data.write_text('{"prompt": "once upon a time", "label": "x", "metadata": {"rm_type": "deterministic_random"}}\n{"prompt": "a hen", "label": 3}\n')
+    output(*train(data, tmp / "half", "--num-rollout", 1, "--num-steps-per-rollout", 2, *SMALL, rm_type="math"))
+    check(rounds(tmp / "half")[0][0]["train/grad_norm"] > 0, "the norm is of all steps", rounds(tmp / "half"))
 
 
 def sigterm_saves_whole_rounds(tmp):
