@@ -151,15 +151,16 @@ Status check_ranges(const Options& o) {
   }
   GLINT_TRY_STATUS(check_range("input-len", o.input_len, 1, 1 << 20));
   GLINT_TRY_STATUS(check_range("output-len", o.output_len, 1, 1 << 20));
-  if (o.drafts < 0 || o.drafts > 64 || o.concurrency < 0 || o.concurrency > 65536) {
-    return invalid("--drafts (to 64) and --concurrency (to 65536) must be 0 or more");
-  }
+  GLINT_TRY_STATUS(check_range("drafts", o.drafts, 0, 64));
+  GLINT_TRY_STATUS(check_range("concurrency", o.concurrency, 0, 65536));
   GLINT_TRY_STATUS(check_range("max-num-batched-tokens", o.max_num_batched_tokens, 64, 1 << 20));
-  for (const auto& share : {o.gpu_memory_utilization, o.mem_fraction_static}) {
-    if (share && !(*share > 0 && *share <= 1)) {
-      return invalid(str("a share of memory is ", *share, "; it must be above 0 and at most 1"));
-    }
+  for (const auto& [name, share] : {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
+                                    std::pair("mem-fraction-static", o.mem_fraction_static)}) {
+    if (share && !(*share > 0 && *share <= 1))
+      return invalid(str("--", name, " is ", *share, "; it must be above 0 and at most 1"));
   }
+  if (o.threads && o.device != "cpu")
+    return invalid(str("--threads is for --device cpu; leave it out for ", o.device));
   if (o.gpu_memory_utilization && o.mem_fraction_static) {
     return invalid("--gpu-memory-utilization and --mem-fraction-static exclude each other");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/str.h"
 
@@ -24,10 +25,12 @@ std::vector<RankLayout> layouts_of(int count, const ModelConfig& config) {
   return layouts;
 }
 
-bool fits(const ModelConfig& config, DeploymentOptions options) {
-  options.device.bandwidth = 0;  // no speeds
-  const Result<Deployment> plan = plan_deployment(config, options);
-  return plan.ok() && plan.value().fits;
+// The plan of what fits, without speeds; nothing for what does not.
+std::optional<Deployment> fitting(const ModelConfig& config, DeploymentOptions options) {
+  options.device.bandwidth = 0;
+  Result<Deployment> plan = plan_deployment(config, options);
+  if (!plan.ok() || !plan.value().fits) return {};
+  return std::move(plan).value();
 }
 
 const char* name_for_people(Release release) {
@@ -81,24 +84,27 @@ const LayoutChoice* best_for_throughput(const std::vector<LayoutChoice>& choices
 std::vector<std::string> advise(const ModelConfig& config, const Deployment& d) {
   std::vector<std::string> advice;
   DeploymentOptions o = d.options;
-  o.cp = 1;
   o.cache_bytes = {};
+  // With as much cache as there is room for, where another size was asked for.
+  const std::optional<Deployment> here = d.fits ? d : fitting(config, o);
+  if (!d.fits && here) advice.push_back(str("--kv-cache-memory ", here->cache >> 20, "MiB fits"));
+  o.cp = 1;
   const auto try_layouts = [&](int count) -> std::optional<RankLayout> {
     o.count = count;
     for (const RankLayout& layout : layouts_of(count, config)) {
       o.layout = layout;
-      if (fits(config, o)) return layout;
+      if (fitting(config, o)) return layout;
     }
     return {};
   };
-  if (!d.fits) {
+  if (!here) {
     if (const auto layout = try_layouts(d.options.count)) {
       advice.push_back(
           str(d.options.format, " fits on ", d.options.count, " with ", describe(*layout)));
     }
-    if (d.cache_tokens >= kPageSize && d.max_model_len > d.cache_tokens) {
-      advice.push_back(str("--max-model-len ", d.cache_tokens, " fits"));
-    }
+  }
+  if (!d.fits && d.cache_tokens >= kPageSize && d.max_model_len > d.cache_tokens) {
+    advice.push_back(str("--max-model-len ", d.cache_tokens, " fits"));
   }
   constexpr int kCounts[] = {1, 2, 4, 8, 16, 32, 64};
   for (const Release release : {Release::kNvfp4, Release::kFp8, Release::kBF16}) {
@@ -108,7 +114,7 @@ std::vector<std::string> advise(const ModelConfig& config, const Deployment& d) 
       const std::optional<RankLayout> layout = try_layouts(count);
       if (!layout) continue;
       // A fit on as many devices as there are is news where less is needed only.
-      if (count < d.options.count || !d.fits) {
+      if (count < d.options.count || !here) {
         advice.push_back(str(name_for_people(release),
                              release == Release::kNvfp4 ? " fit on " : " fits on ", count, " (",
                              describe(*layout), ")"));

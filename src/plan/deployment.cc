@@ -95,6 +95,11 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
   const auto size = [](std::int64_t bytes) { return human_bytes(bytes); };
   const DeploymentOptions& o = d.options;
   const std::int64_t weights = d.rank.weight_bytes();
+  if (budget < 0) {
+    return str("activations take ", size(d.rank.working_bytes()), " of each device, and ",
+               size(budget + d.rank.working_bytes()),
+               " may be used; set --max-num-batched-tokens lower");
+  }
   if (weights > budget) {
     return str("weights take ", size(weights), " of each device, and ", size(budget),
                " may be used");
@@ -128,6 +133,10 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   if (layout.num_ranks() != o.count) {
     return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
                        o.count, " devices (--count); tp x dp x pp must be their number"));
+  }
+  if (o.cp != 1 && layout.dp == 1) {
+    return invalid(
+        str("cp is ", o.cp, ", but there is one shard (dp); set dp to ", o.cp, " too, or cp to 1"));
   }
   if (o.cp != 1 && o.cp != layout.dp) {
     return invalid(str("cp is ", o.cp, ", but a prompt is shared by all ", layout.dp,

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/str.h"
+#include "plan/advice.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
 
@@ -139,6 +141,19 @@ TEST(Deployment, a_cache_that_is_too_large_is_named_as_such) {
   EXPECT_FALSE(d.fits);
   EXPECT_NE(d.limit.find("and the cache 100 GiB, and each device has "), std::string::npos)
       << d.limit;
+  const std::vector<std::string> advice = advise(glm5(), d);
+  options.cache_bytes.reset();
+  EXPECT_EQ(advice.front(), str("--kv-cache-memory ", planned(options).cache >> 20, "MiB fits"));
+  EXPECT_EQ(advice.back(), "NVFP4 experts fit on 4 (tp 4)");  // FP8 fits on what there is
+}
+
+TEST(Deployment, a_step_that_is_too_large_is_named_as_such) {
+  DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
+  options.step_tokens = 1 << 20;
+  const std::string limit = planned(options).limit;
+  EXPECT_TRUE(limit.starts_with("activations take ")) << limit;
+  EXPECT_TRUE(limit.ends_with("125.8 GiB may be used; set --max-num-batched-tokens lower"))
+      << limit;
 }
 
 // Page tables of 65,536 sequences of 2^18 pages: 64 GiB.
@@ -161,7 +176,9 @@ TEST(Deployment, refuses_layouts_that_are_none) {
       error({.tp = 4}),
       "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their number");
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
-  EXPECT_NE(error({.tp = 8}, 8).find("cp is 8"), std::string::npos);
+  EXPECT_EQ(error({.tp = 8}, 8),
+            "cp is 8, but there is one shard (dp); set dp to 8 too, or cp to 1");
+  EXPECT_NE(error({.dp = 8}, 4).find("set cp to 8 or to 1"), std::string::npos);
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 128, Release::kFp8, {.tp = 128})).error().message,
             "tp is 128, but must divide the model's num_attention_heads (64); set it to 64");
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 6, Release::kFp8, {.tp = 6})).error().message,

@@ -115,6 +115,9 @@ def refusals():
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
     refused("plan", MODEL, "--device", "h200", words=["--count is 8", "4 heads", "set it to 4"])
     refused("plan", "zai-org/GLM-5", "--cp", 4, words=["cp is 4"])
+    refused("plan", "zai-org/GLM-5", "--threads", 4, words=["--threads", "--device cpu"])
+    refused("plan", "zai-org/GLM-5", "--concurrency", 65537, words=["--concurrency is 65537"])
+    refused("plan", "zai-org/GLM-5", "--mem-fraction-static", 1.5, words=["--mem-fraction-static is 1.5"])
     refused("plan", "zai-org/GLM-5", "--ep", 4, words=["set ep to 8 or to 1"])
     refused("plan", "zai-org/GLM-5", "--max-model-len", "1M", words=["202752 positions"])
 
