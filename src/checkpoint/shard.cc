@@ -169,6 +169,7 @@ Status claim_directory_name(const std::string& dir) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(dir, error).type();
   if (type == fs::file_type::not_found) return Ok{};
+  if (type == fs::file_type::none) return system_error("cannot create", dir, error.value());
   // rmdir() does what is needed and no more: it fails on links, mount points, and what holds files.
   if (type == fs::file_type::directory && ::rmdir(dir.c_str()) == 0) return Ok{};
   return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));

@@ -98,6 +98,9 @@ TEST(CheckpointWriter, refuses_to_write_over_anything) {
   EXPECT_EQ(refusal("", three_tensors()), "the directory to make has no name");
   EXPECT_EQ(refusal("/", three_tensors()),
             "/ exists; expected a directory that is empty or yet to be made");
+  const std::string long_name = dir / std::string(300, 'x');  // nobody can look for it there
+  EXPECT_EQ(refusal(long_name, three_tensors()),
+            str("cannot create ", long_name, ": File name too long"));
   CheckpointWriter first = CheckpointWriter::create(dir / "out", three_tensors()).value();
   EXPECT_EQ(
       refusal(dir / "out", three_tensors()),

@@ -39,7 +39,7 @@ struct Options : RunOptions, LayoutOptions {
       {"exact", "fp8"});
     v.section("Text");
     v("text=FILE", text, "a text; it is read in pieces of --context tokens, each on its own");
-    v("context=N", context, "tokens of a piece of --text");
+    v("context=N", context, "tokens of a piece of --text, at most the model's positions");
     v("ids=FILE", ids,
       "token ids instead of text: .npy (2-D: a sequence a row), or integers, a sequence a line");
     v.section("Results");

@@ -17,9 +17,9 @@ constexpr const char* kRemedy = "; name a larger disk with --tmp DIR";
 }  // namespace
 
 Result<SpillFile> SpillFile::create(const std::string& dir, std::int64_t bytes) {
-  std::string path = dir + "/glint-spill-XXXXXX";
-  if (const Status room = check_free_space(path, bytes); !room.ok())
+  if (const Status room = check_free_space(dir + "/", bytes); !room.ok())
     return Error{room.error().code, room.error().message + kRemedy};
+  std::string path = dir + "/glint-spill-XXXXXX";
   const int fd = ::mkstemp(path.data());
   if (fd < 0) {
     return invalid(str("cannot create a temporary file in ", dir, ": ", std::strerror(errno)));
