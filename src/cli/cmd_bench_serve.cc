@@ -24,7 +24,8 @@ struct LoadFlags {
   std::string request_rate = "inf";
   double burstiness = 1, ramp_up_start_rps = 0, ramp_up_end_rps = 0;
   std::string ramp_up_strategy = "none";
-  int num_prompts = 0, num_warmups = 0;
+  std::optional<int> num_prompts;
+  int num_warmups = 0;
   std::vector<std::string> goodput;
 
   template <class Visitor>
@@ -164,7 +165,7 @@ Status check_options(const Options& options) {
   for (const int c : options.concurrency) GLINT_TRY_STATUS(check_at_least("concurrency", c, 1));
   GLINT_TRY_STATUS(check_at_least("input-len", options.input_len, 1));
   GLINT_TRY_STATUS(check_at_least("output-len", options.output_len.value_or(1), 1));
-  GLINT_TRY_STATUS(check_at_least("num-prompts", options.num_prompts, 0));
+  GLINT_TRY_STATUS(check_at_least("num-prompts", options.num_prompts.value_or(1), 1));
   GLINT_TRY_STATUS(check_at_least("vocab", options.vocab, 1));
   GLINT_TRY_STATUS(check_at_least("check", options.check, 0));
   GLINT_TRY_STATUS(check_at_least("long-prompt", options.long_prompt, 0));
@@ -180,8 +181,6 @@ Status check_options(const Options& options) {
   if (!file && options.backend == "openai-chat")
     return invalid(
         "--backend openai-chat asks with text: name a file with --dataset-name sharegpt");
-  if (options.max_turns > 1 && options.backend != "openai-chat")
-    return invalid("--max-turns needs --backend openai-chat");
   if (!(options.pause >= 0 && options.pause <= 3600))
     return invalid(str("--pause is ", options.pause, "; it must be from 0 to 3600 seconds"));
   return Ok{};
@@ -191,12 +190,38 @@ bool saves(const Options& options) {
   return options.save_result || options.save_detailed || !options.result_filename.empty();
 }
 
+// Options that say something about another one.
+Status check_companions(const Options& o) {
+  struct Companion {
+    const char* name;
+    bool given;
+    const char* needs;
+    bool there;
+  };
+  const bool ramps = o.ramp_up_strategy != "none", chats = o.backend == "openai-chat";
+  const Companion companions[] = {
+      {"--ramp-up-start-rps", o.ramp_up_start_rps != 0, "--ramp-up-strategy", ramps},
+      {"--ramp-up-end-rps", o.ramp_up_end_rps != 0, "--ramp-up-strategy", ramps},
+      {"--range-dialect", o.range_dialect != "vllm", "--random-range-ratio",
+       o.random_range_ratio.has_value()},
+      {"--num-prefixes", o.num_prefixes > 1, "--random-prefix-len", o.random_prefix_len > 0},
+      {"--max-turns", o.max_turns > 1, "--backend openai-chat", chats},
+      {"--tools", !o.tools.empty(), "--backend openai-chat", chats},
+      {"--repeat", o.repeat != LongPromptFlags().repeat, "--long-prompt", o.long_prompt > 0},
+      {"--pause", o.pause != LongPromptFlags().pause, "--long-prompt", o.long_prompt > 0},
+      {"--result-dir", !o.result_dir.empty(), "--save-result", saves(o)}};
+  for (const auto& [name, given, needs, there] : companions) {
+    if (given && !there) return invalid(str(name, " needs ", needs));
+  }
+  return Ok{};
+}
+
 // Streams and long prompts come as they do, and what they show is printed.
 Status check_long_prompts(const Options& options) {
   const std::pair<const char*, bool> without[] = {
       {"--request-rate", options.request_rate != "inf"},
       {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
-      {"--num-prompts", options.num_prompts > 0},
+      {"--num-prompts", options.num_prompts.has_value()},
       {"--num-warmups", options.num_warmups > 0},
       {"--goodput", !options.goodput.empty()},
       {"--dataset-path", !options.dataset_path.empty()},
@@ -318,7 +343,6 @@ Result<Json> fields_of(const Options& options) {
   if (options.ignore_eos) out.set("ignore_eos", true);
   if (options.token_ids) out.set("return_token_ids", true);
   if (!options.tools.empty()) {
-    if (options.backend != "openai-chat") return invalid("--tools needs --backend openai-chat");
     GLINT_TRY(const std::string text, read_file(options.tools));
     GLINT_TRY(Json tools, parse_json(text).in(quoted(options.tools)));
     out.set("tools", std::move(tools));
@@ -438,9 +462,7 @@ Status measure_load(const Options& options, LoadGenerator& generator, Cli& cli) 
   std::vector<Measurement> measured;
   std::vector<Figure> figures;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const int count = options.num_prompts > 0 ? options.num_prompts
-                      : open                  ? 100
-                                              : std::max(2 * all[i], 32);
+    const int count = options.num_prompts.value_or(open ? 100 : std::max(2 * all[i], 32));
     // Prompts of their own for each measurement: the server remembers old ones.
     LoadOptions load = {.prompts = prompts_of(options, i),
                         .concurrency = all[i],
@@ -533,6 +555,7 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
+  GLINT_TRY_STATUS(check_companions(options));
   GLINT_TRY_STATUS(check_long_prompts(options));
   GLINT_TRY(const ServerUrl url, parse_server_url(options.url));
   GLINT_TRY(Json fields, fields_of(options));
@@ -545,7 +568,7 @@ Status run(const Options& options, Cli& cli) {
                                     .model = options.model,
                                     .chat = options.backend == "openai-chat",
                                     .fields = std::move(fields)},
-                                   std::max(connections, options.num_prompts) + 1));
+                                   std::max(connections, options.num_prompts.value_or(0)) + 1));
   GLINT_TRY_STATUS(prepare_files(options));
   if (options.long_prompt == 0) return measure_load(options, generator, cli);
   measure_long_prompts(options, generator, cli);

@@ -111,7 +111,10 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert result["failed"] == 0 and result["requests"] == 6 and result["output_tokens"] == 3 * (4 + 1), result
     for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
                             (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat"], "sharegpt"),
-                            (["--random-range-ratio", "2"], "--random-range-ratio"), (["--extra-body", "[]"], "--extra-body"),
+                            (["--random-range-ratio", "2"], "--random-range-ratio"), (["--num-prompts", "0"], "--num-prompts is 0"),
+                            (["--ramp-up-end-rps", "4"], "--ramp-up-end-rps needs --ramp-up-strategy"), (["--num-prefixes", "2"], "--random-prefix-len"),
+                            (["--repeat", "2"], "--repeat needs --long-prompt"), (["--result-dir", "x"], "--result-dir needs --save-result"),
+                            (["--extra-body", "[]"], "--extra-body"),
                             (["--dataset-name", "sharegpt", "--dataset-path", "/none"], "/none"),
                             (["--html", "/none/x"], "/none/x"), (["--figures", "/none/x"], "/none/x"), (["--output-file", "/none/x"], "/none/x"),
                             (["--save-result", "--result-dir", "/proc/none"], "/proc/none")]:
