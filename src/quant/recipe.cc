@@ -124,7 +124,11 @@ Result<std::vector<bool>> choose_quantized(const Recipe& recipe, const ModelConf
   }
   GLINT_TRY_STATUS(rules.all_used("rules"));
   GLINT_TRY_STATUS(excludes.all_used("exclude"));
-  if (!any) return invalid("the rules leave nothing to quantise");
+  if (!any && !recipe.excludes.empty())
+    return invalid("--exclude takes away all that was chosen; leave some of it");
+  if (!any)
+    return invalid(str("--scope ", name_in(kScopes, recipe.scope),
+                       " is no layer of this model; give --scope all-linear"));
   return chosen;
 }
 

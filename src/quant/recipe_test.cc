@@ -60,7 +60,12 @@ TEST_F(RecipeTest, what_matches_nothing_is_refused) {
   EXPECT_FALSE(chosen({.rules = {"lm_head"}}).ok());
   EXPECT_FALSE(chosen({.rules = {"model.layers.78.*"}}).ok());
   EXPECT_TRUE(refusal({.excludes = {"*.nothing"}}).starts_with("--exclude \"*.nothing\""));
-  EXPECT_EQ(refusal({.excludes = {"*.experts.*"}}), "the rules leave nothing to quantise");
+  EXPECT_EQ(refusal({.excludes = {"*.experts.*"}}),
+            "--exclude takes away all that was chosen; leave some of it");
+  ModelConfig dense = config_;
+  for (auto& layer : dense.layers) layer.mlp = MlpKind::kDense;
+  EXPECT_EQ(choose_quantized({}, dense, model_tensors(dense)).error().message,
+            "--scope experts is no layer of this model; give --scope all-linear");
 }
 
 TEST_F(RecipeTest, what_engines_load_as_one_is_not_cut_in_two) {
