@@ -47,6 +47,8 @@ Status check_options(const Options& options) {
     return invalid(str("--repeat is ", options.repeat, "; it must be between 1 and 1000"));
   if (options.read_answers && options.model.empty())
     return invalid("--read-answers changes steps of a model; add --model DIR");
+  if (options.step_ms != Options().step_ms && !options.model.empty())
+    return invalid("--step-ms is of steps that compute nothing; leave it or --model out");
   if (!(options.step_ms >= 0 && options.step_ms <= 1000))
     return invalid(str("--step-ms is ", options.step_ms, "; it must be between 0 and 1000"));
   return check_result_file(options.figures);
