@@ -191,6 +191,7 @@ class RemoteChat : public ChatSource {
     }
     if (!reader.failure.empty()) return invalid(reader.failure);
     if (!reader.done) return invalid("the server's answer ended early");
+    if (reader.first == Clock::time_point{}) return invalid("the server's answer is empty");
     return End{.cut = reader.cut, .speed = describe_speed(reader, start)};
   }
 

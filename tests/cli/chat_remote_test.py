@@ -92,7 +92,7 @@ def ctrl_c_stops_the_answer(server):
 
 
 def calls_that_are_no_json(stopped):
-    """Calls by another server, in pieces that take turns, and one cut in the middle, go back as they came; after Ctrl-C none does."""
+    """Calls by another server, in pieces that take turns, and one cut in the middle, go back as they came; after Ctrl-C none does. No answer is told."""
     asked = []
 
     class Other(http.server.BaseHTTPRequestHandler):
@@ -104,7 +104,7 @@ def calls_that_are_no_json(stopped):
             calls = [{"function": {"name": "now"}}, {"function": {"name": "cut", "arguments": '{"a":'}},
                      {"index": 0, "function": {"name": "", "arguments": "{}"}}, {"index": 1, "function": {"arguments": ' "b'}}]
             delta = {"content": "done"} if len(asked) > 1 else {"tool_calls": calls}
-            self.send("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\n")
+            self.send("data: " + json.dumps({"choices": [{"delta": delta}] if len(asked) < 3 else []}) + "\n\n")
             while stopped and len(asked) == 1:
                 time.sleep(0.01)
             self.wfile.write(b"data: [DONE]\n\n")
@@ -129,7 +129,8 @@ def calls_that_are_no_json(stopped):
             process.send_signal(signal.SIGINT)
             out = process.communicate(b"Again.\n", 60)[0]
         else:
-            out, _ = chat(url, ["What time is it?", "noon", "nothing"])
+            out, err = chat(url, ["What time is it?", "noon", "nothing", "Again."], code=1)
+            assert "the server's answer is empty" in err, err
         server.shutdown()
     if stopped:
         assert b"done" in out and "tool_calls" not in asked[1][1] and asked[1][2]["role"] == "user", (out, asked)
