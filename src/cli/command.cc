@@ -133,7 +133,8 @@ std::string one_line(const std::string& text) {
 }
 
 void add_name_of_link(std::string_view program, std::vector<std::string>& args) {
-  program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0
+  program.remove_prefix(program.rfind('/') + 1);        // npos + 1 is 0
+  if (!args.empty() && args[0] == "--version") return;  // there is one program
   for (const std::string_view name : {"vllm", "sglang", "trtllm-serve"}) {
     if (program == name) args.insert(args.begin(), std::string(name));
   }

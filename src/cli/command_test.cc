@@ -105,6 +105,15 @@ TEST(Command, unknown_commands_are_refused_with_a_suggestion) {
   EXPECT_EQ(run({"--frobnicate"}).exit_code, 2);
 }
 
+TEST(Command, a_link_names_the_command_and_has_the_version_of_this_program) {
+  std::vector<std::string> args = {"serve"};
+  add_name_of_link("/usr/bin/vllm", args);
+  EXPECT_EQ(args, (std::vector<std::string>{"vllm", "serve"}));
+  args = {"--version"};
+  add_name_of_link("vllm", args);
+  EXPECT_EQ(args, (std::vector<std::string>{"--version"}));
+}
+
 TEST(Command, version_is_one_line) {
   const Outcome outcome = run({"--version"});
   EXPECT_EQ(outcome.exit_code, 0);
