@@ -7,6 +7,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/chat_source.h"
+#include "cli/given_options.h"
 #include "cli/interrupt.h"
 #include "net/http_client.h"
 #include "net/sse_reader.h"
@@ -204,25 +205,19 @@ class RemoteChat : public ChatSource {
 // How a model is run is decided where it runs.
 Status check_local_options(const ChatOptions& options) {
   const ChatOptions defaults;
-  const auto refuse = [&](bool given, const char* name) -> Status {
+  const auto refuse = [&](bool given, std::string_view name) -> Status {
     if (!given) return Ok{};
-    return invalid(str("--", name, " is for a model that runs here; give it to the server"));
+    return invalid(str(name, " is for a model that runs here; give it to the server"));
   };
-  GLINT_TRY_STATUS(refuse(!options.spec.empty(), "spec"));
-  GLINT_TRY_STATUS(refuse(options.dtype != defaults.dtype, "dtype"));
-  GLINT_TRY_STATUS(refuse(options.kv_dtype != defaults.kv_dtype, "kv-dtype"));
-  GLINT_TRY_STATUS(refuse(options.index != defaults.index, "index"));
-  GLINT_TRY_STATUS(refuse(options.threads != defaults.threads, "threads"));
-  GLINT_TRY_STATUS(refuse(options.backend != defaults.backend, "backend"));
-  GLINT_TRY_STATUS(refuse(options.cpu_isa != defaults.cpu_isa, "cpu-isa"));
-  GLINT_TRY_STATUS(refuse(options.load_format != defaults.load_format, "load-format"));
-  GLINT_TRY_STATUS(refuse(options.tp != defaults.tp, "tp"));
-  GLINT_TRY_STATUS(refuse(options.pp != defaults.pp, "pp"));
-  GLINT_TRY_STATUS(refuse(options.dp != defaults.dp, "dp"));
-  GLINT_TRY_STATUS(refuse(options.ep != defaults.ep, "ep"));
-  GLINT_TRY_STATUS(refuse(options.cp != defaults.cp, "cp"));
-  GLINT_TRY_STATUS(refuse(options.reduce_slices != defaults.reduce_slices, "reduce-slices"));
-  return refuse(options.pack != defaults.pack, "pack");
+  const std::string_view running = first_given(options);
+  GLINT_TRY_STATUS(refuse(!running.empty(), running));
+  GLINT_TRY_STATUS(refuse(!options.spec.empty(), "--spec"));
+  GLINT_TRY_STATUS(refuse(options.tp != defaults.tp, "--tp"));
+  GLINT_TRY_STATUS(refuse(options.pp != defaults.pp, "--pp"));
+  GLINT_TRY_STATUS(refuse(options.dp != defaults.dp, "--dp"));
+  GLINT_TRY_STATUS(refuse(options.ep != defaults.ep, "--ep"));
+  GLINT_TRY_STATUS(refuse(options.cp != defaults.cp, "--cp"));
+  return refuse(options.reduce_slices != defaults.reduce_slices, "--reduce-slices");
 }
 
 Json request_of(const ChatOptions& options, const std::string& model, Json tools) {

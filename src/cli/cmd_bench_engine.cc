@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/given_options.h"
 #include "cli/model_options.h"
 #include "cli/result_file.h"
 #include "engine/bench_engine.h"
@@ -45,8 +46,9 @@ Status check_options(const Options& options) {
     return invalid(str("--steps is ", options.steps, "; it must be between 1 and 100000"));
   if (options.repeat < 1 || options.repeat > 1000)
     return invalid(str("--repeat is ", options.repeat, "; it must be between 1 and 1000"));
-  if (options.read_answers && options.model.empty())
-    return invalid("--read-answers changes steps of a model; add --model DIR");
+  const std::string_view of_model = options.read_answers ? "--read-answers" : first_given(options);
+  if (!of_model.empty() && options.model.empty())
+    return invalid(str(of_model, " changes steps of a model; add --model DIR"));
   if (options.step_ms != Options().step_ms && !options.model.empty())
     return invalid("--step-ms is of steps that compute nothing; leave it or --model out");
   if (!(options.step_ms >= 0 && options.step_ms <= 1000))

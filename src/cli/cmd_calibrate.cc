@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "checkpoint/shard.h"
+#include "cli/given_options.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/option_range.h"
@@ -88,7 +89,8 @@ Status write(const Options& options, const Calibration& result, Cli& cli) {
 
 Status merge(const Options& options, Cli& cli) {
   if (options.inputs.empty()) return invalid("--merge needs the files to merge");
-  if (!options.prompts.empty()) return invalid("--merge runs nothing; leave --prompts out");
+  const std::string_view given = options.prompts.empty() ? first_given(options) : "--prompts";
+  if (!given.empty()) return invalid(str("--merge runs nothing; leave ", given, " out"));
   Calibration merged;
   for (const std::string& path : options.inputs) {
     GLINT_TRY(const ActivationRanges ranges, read_activation_ranges(path));
