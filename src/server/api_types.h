@@ -91,6 +91,7 @@ struct Turn {
   int priority = 0;  // lower first
   std::string cache_salt = {};
   std::string rid = {};                     // a name of the client's own, for /abort_request
+  std::string id = {};                      // the answer's; empty: it gets one
   Cancelled cancelled = {};                 // asked while the prompt is prepared
   std::shared_ptr<const void> ticket = {};  // lives as long as the request
 };

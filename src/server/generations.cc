@@ -225,15 +225,14 @@ Result<Prepared, ApiError> Generations::prepare_for(ApiRequest& request, const R
 
 void Generations::begin(ApiRequest request, Prepared prepared, Reply reply) {
   const ExecutorInfo& executor = executor_->info();
-  ResponseInfo info = {.id = request.api == Api::kGenerate && !request.turn.rid.empty()
-                                 ? request.turn.rid
-                                 : id_prefix(request.api) + ids_.hex(24),
-                       .request_id = reply.context().request_id,
-                       .created = unix_seconds(),
-                       .model = request.model,
-                       .moe_layers = executor.num_moe_layers,
-                       .experts_per_token = executor.num_experts_per_tok,
-                       .weights = &weights_};
+  ResponseInfo info = {
+      .id = request.turn.id.empty() ? id_prefix(request.api) + ids_.hex(24) : request.turn.id,
+      .request_id = reply.context().request_id,
+      .created = unix_seconds(),
+      .model = request.model,
+      .moe_layers = executor.num_moe_layers,
+      .experts_per_token = executor.num_experts_per_tok,
+      .weights = &weights_};
   const Live live = {.id = info.id,
                      .rid = request.turn.rid,
                      .request_id = reply.context().request_id,

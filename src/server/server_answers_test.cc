@@ -399,7 +399,9 @@ TEST(ServerAnswers, generate_takes_lists_of_prompts_with_fields_of_each) {
   ASSERT_EQ(all.as_array().size(), 4u);
   EXPECT_EQ(at(all, "0.output_ids") + at(all, "2.output_ids"), "[5][6,6]");
   EXPECT_EQ(at(all, "0.meta_info.id") + at(all, "2.meta_info.id") + at(all, "3.meta_info.id"),
-            "a-0b-2c-3");
+            "ab-1c");
+  const std::string named = R"({"input_ids": [[5], [6]], "rid": "a"})";
+  EXPECT_EQ(at(server.post("/generate", named), "1.meta_info.id"), "a_1");
   EXPECT_NE(at(all, "0.meta_info.output_token_logprobs"), "");
   EXPECT_EQ(at(all, "3.meta_info.output_token_logprobs"), "");
   EXPECT_EQ(server.post("/generate", R"({"input_ids": [[5]]})").as_array().size(), 1u);

@@ -68,6 +68,25 @@ TEST(ServerClients, requests_can_be_aborted_by_name) {
   client.join();
 }
 
+TEST(ServerClients, the_id_that_a_stream_tells_aborts_it) {
+  TestServer server("", slow_options());
+  std::string told, aborted;
+  HttpClient client = server.client();
+  SseReader reader([&](std::string_view, std::string_view data) {
+    if (told.empty()) {
+      told = at(parse_json(data).value(), "meta_info.id");
+      aborted = at(server.post("/abort_request", str(R"({"rid": ")", told, "\"}")), "aborted");
+    }
+    return true;
+  });
+  const auto response =
+      client.send("POST", "/generate", {{"content-type", "application/json"}},
+                  R"({"text": "x", "stream": true, "sampling_params": {"max_new_tokens": 1500}})",
+                  [&](std::string_view piece) { return reader.feed(piece); });
+  EXPECT_TRUE(response.ok());
+  EXPECT_EQ(aborted, "1") << told;
+}
+
 TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
   TestServerOptions options = slow_options();
   options.scheduler.max_running = 1;

@@ -81,6 +81,7 @@ void read_own(RequestReader& r, ApiRequest& request, const ParseContext& context
     r.fail(name, str(r.path(name), " is a list of prompts; expected one prompt"));
   }
   read_id(r, "rid", request.turn.rid);
+  request.turn.id = request.turn.rid;
   bool logprobs = false;
   int top = 0;
   r.boolean("return_logprob", logprobs);
@@ -169,6 +170,8 @@ Result<std::vector<ApiRequest>, ApiError> parse_generate(const Json& body,
       read_own(r, one, context);
     }));
     one.batch = true;
+    const Json* rid = body.find("rid");
+    if (rid && rid->is_string() && !one.turn.id.empty()) one.turn.id += str("_", i);
     num_choices += one.n;
     if (num_choices > kMaxChoices)
       return too_many_answers(num_prompts, num_choices, "sampling_params");
@@ -178,7 +181,7 @@ Result<std::vector<ApiRequest>, ApiError> parse_generate(const Json& body,
 
 Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, bool ended) const {
   const std::vector<TokenId>& prompt = answer.prompts[static_cast<std::size_t>(choice.prompt)];
-  Json meta = Json::Object{{"id", str(info_.id, "-", request_.first_choice + choice.index)},
+  Json meta = Json::Object{{"id", request_.n > 1 ? str(info_.id, "-", choice.index) : info_.id},
                            {"finish_reason", ended ? finish_json(choice) : Json()},
                            {"prompt_tokens", static_cast<int>(prompt.size())},
                            {"completion_tokens", static_cast<int>(choice.tokens.size())},
