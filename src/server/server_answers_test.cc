@@ -349,6 +349,15 @@ TEST(ServerAnswers, many_prompts_and_choices_keep_their_indices) {
   }
   EXPECT_EQ(at(out, "usage.prompt_tokens"), "3");
   EXPECT_EQ(at(out, "choices.2.prompt_token_ids"), "[3]");
+  std::string told[4];  // each choice's first chunk tells its prompt
+  for (const std::string& event :
+       server.events("/v1/completions", R"({"prompt": [[1, 2], [3]], "n": 2, "stream": true,
+                                            "return_token_ids": true})")) {
+    if (event == "[DONE]") continue;
+    const Json chunk = parse_json(event).value();
+    told[std::stoi(at(chunk, "choices.0.index"))] += at(chunk, "choices.0.prompt_token_ids");
+  }
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(told[i], i < 2 ? "[1,2]" : "[3]");
 }
 
 TEST(ServerAnswers, echo_puts_the_prompt_first_and_can_be_all) {

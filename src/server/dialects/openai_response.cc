@@ -1,5 +1,7 @@
 #include "server/dialects/openai_response.h"
 
+#include <utility>
+
 #include "text/template/jinja/characters.h"
 
 namespace glint {
@@ -58,12 +60,7 @@ void OpenAiWriter::open_chunk(int choice, std::string& out) const {
   out.append(chunk_head_).append("{\"index\":").append(std::to_string(choice));
 }
 
-void OpenAiWriter::close_chunk(const Answer& answer, std::string& out) {
-  out += "}]";
-  if (request_.form.return_token_ids && !prompt_told_) {
-    out.append(",\"prompt_token_ids\":").append(dump_json(ids_json(answer.prompts[0])));
-    prompt_told_ = true;
-  }
+void OpenAiWriter::close_chunk(const Answer& answer, std::string& out) const {
   if (request_.form.continuous_usage)
     out.append(",\"usage\":").append(dump_json(openai_usage(answer)));
   out += "}\n\n";
@@ -82,6 +79,11 @@ void OpenAiWriter::append_finish(const std::optional<Finish>& finish, std::strin
 void OpenAiWriter::append_tokens(const Piece& piece, std::string& out) const {
   if (request_.form.return_token_ids)
     out.append(",\"token_ids\":").append(dump_json(ids_json(piece.tokens)));
+}
+
+void OpenAiWriter::append_prompt(const std::vector<TokenId>& prompt, std::string& out) const {
+  if (request_.form.return_token_ids)
+    out.append(",\"prompt_token_ids\":").append(dump_json(ids_json(prompt)));
 }
 
 void OpenAiWriter::end(const Answer& answer, std::string& out) {
@@ -170,12 +172,10 @@ Json CompletionWriter::whole(const Answer& answer) {
 void CompletionWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
   const auto index = static_cast<std::size_t>(piece.choice);
   if (offsets_.size() <= index) offsets_.resize(index + 1, std::string::npos);
-  std::string text;
-  if (offsets_[index] == std::string::npos) {
-    offsets_[index] = 0;
-    if (request_.echo)
-      text = answer.prompt_texts[static_cast<std::size_t>(answer.choices[index].prompt)];
-  }
+  const auto prompt = static_cast<std::size_t>(answer.choices[index].prompt);
+  const bool first = offsets_[index] == std::string::npos;
+  if (first) offsets_[index] = 0;
+  std::string text = first && request_.echo ? answer.prompt_texts[prompt] : std::string();
   for (const Delta& delta : piece.deltas) text += delta.text;
   open_chunk(piece.choice, out);
   out += ",\"text\":";
@@ -185,6 +185,8 @@ void CompletionWriter::piece(const Piece& piece, const Answer& answer, std::stri
       request_.facts.top_logprobs < 0 ? "null" : dump_json(logprobs(piece.scores, offsets_[index]));
   append_finish(piece.finish, out);
   append_tokens(piece, out);
+  if (first) append_prompt(answer.prompts[prompt], out);
+  out += "}]";
   close_chunk(answer, out);
 }
 
@@ -325,6 +327,8 @@ void ChatWriter::piece(const Piece& piece, const Answer& answer, std::string& ou
     const bool last = end == deltas.size();
     append_finish(last ? piece.finish : std::nullopt, out);
     if (first) append_tokens(piece, out);
+    out += "}]";
+    if (!std::exchange(prompt_told_, true)) append_prompt(answer.prompts[0], out);
     close_chunk(answer, out);
     first = false;
     begin = end;

@@ -19,16 +19,17 @@ class OpenAiWriter : public ResponseWriter {
  protected:
   Json head(const char* object) const;
   void finish_whole(const Answer& answer, Json& out) const;  // usage, timings
-  // Opens a chunk with its one choice; the caller appends ,"key":value pairs and closes.
+  // Opens a chunk with its one choice; the caller appends ,"key":value pairs, }] and closes.
   void open_chunk(int choice, std::string& out) const;
-  void close_chunk(const Answer& answer, std::string& out);
+  void close_chunk(const Answer& answer, std::string& out) const;
   void append_finish(const std::optional<Finish>& finish, std::string& out) const;
   Json routed_experts_json(const Choice& choice) const;
+  // With return_token_ids.
   void append_tokens(const Piece& piece, std::string& out) const;
+  void append_prompt(const std::vector<TokenId>& prompt, std::string& out) const;
 
  private:
   std::string chunk_head_;
-  bool prompt_told_ = false;  // with return_token_ids, the first chunk tells the prompt's
 };
 
 class CompletionWriter : public OpenAiWriter {
@@ -58,7 +59,8 @@ class ChatWriter : public OpenAiWriter {
   void append_delta(int choice, std::span<const Delta> deltas, std::string& out);
   void append_calls(int choice, std::span<const Delta> deltas, std::string& out) const;
 
-  std::vector<bool> begun_;  // by choice
+  std::vector<bool> begun_;   // by choice
+  bool prompt_told_ = false;  // by the first chunk
 };
 
 }  // namespace glint
