@@ -310,8 +310,8 @@ struct Engine::Impl {
     const double now_s = seconds_between(t.submitted, Clock::now());
     if (!event.tokens.empty() && t.first_token_s == 0) t.first_token_s = now_s;
     if (event.finished) {
-      event.usage.started_s = t.started_s;
-      event.usage.first_token_s = t.first_token_s;
+      event.usage.started_s = t.started ? t.started_s : now_s;
+      event.usage.first_token_s = t.first_token_s > 0 ? t.first_token_s : now_s;
       event.usage.finished_s = now_s;
       if (!t.started) num_unstarted.fetch_sub(1);
       times.erase(found);

@@ -123,7 +123,10 @@ TEST(Engine, a_full_queue_refuses) {
   EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(status.error().message, "2 requests wait already; try again later");
   rig.engine->abort(1);  // makes room
-  rig.wait_for_end(1);
+  const TokenEvent::Usage waited = rig.wait_for_end(1).usage;
+  EXPECT_GT(waited.started_s, 0);  // all its time was in the queue
+  EXPECT_EQ(waited.started_s, waited.finished_s);
+  EXPECT_EQ(waited.first_token_s, waited.finished_s);
   EXPECT_TRUE(rig.engine->submit(Rig::request(4)).ok());
   rig.engine->resume();
   rig.wait_for_end(2);

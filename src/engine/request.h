@@ -86,7 +86,7 @@ struct TokenEvent {
     int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
     int drafted = 0, accepted = 0;  // draft tokens
     int preemptions = 0;
-    // Seconds since submission: first time in a step, first token, end.
+    // Seconds since submission: first step, first token, end, which also stands for a missing one.
     double started_s = 0, first_token_s = 0, finished_s = 0;
   };
   Usage usage = {};

@@ -248,6 +248,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   for (const Shared<std::vector<TokenId>>& prompt : out.prompts) {
     GLINT_TRY(base.max_tokens,
               answer_length(request, static_cast<int>(prompt.size()), config.max_model_len));
+    out.max_tokens = std::max(out.max_tokens, base.max_tokens);
     base.prompt = prompt;
     // A seed is each prompt's; without one, equal prompts have different answers.
     const std::uint64_t first = wanted ? 0 : out.requests.size();

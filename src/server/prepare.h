@@ -45,6 +45,7 @@ struct Prepared {
   bool forbid_calls = false;
   std::optional<int> thinking_budget = {};  // where the answer begins with a thought
   bool hide_answer = false;                 // max_tokens 0: the prompt alone was wanted
+  int max_tokens = 0;                       // of the longest answer that there may be
   std::int64_t prompt_scores = 0;           // log-probabilities of prompt tokens
 };
 

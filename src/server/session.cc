@@ -257,7 +257,7 @@ void Session::end(int status) {
   record.status = status;
   record.usage = answer_.usage;
   record.n = request_.n;
-  record.max_tokens = request_.end.max_tokens;
+  record.max_tokens = prepared_.max_tokens;
   record.temperature = request_.sampling.temperature;
   record.top_p = request_.sampling.top_p;
   record.stream = request_.form.stream;

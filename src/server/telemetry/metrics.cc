@@ -160,6 +160,10 @@ struct Metrics::Impl : MetricMaker {
 
 void Metrics::Impl::add_vllm() {
   v.success = &counters("vllm:request_success_total", "finished requests by reason");
+  // A rate sees the first of a kind only if there was a zero before it.
+  for (const FinishReason reason :
+       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kError})
+    v.success->Add(with("finished_reason", name_of(reason)));
   v.accepted_at = &counters("vllm:spec_decode_num_accepted_tokens_per_pos_total",
                             "accepted drafts by their position");
   v.prefix_queries =
@@ -179,7 +183,7 @@ void Metrics::Impl::add_vllm() {
   v.decode = &histogram("vllm:request_decode_time_seconds", "from first token to end", kLatency);
   v.step = &histogram("vllm:iteration_tokens_total", "tokens that a step gave", kStepTokens);
   v.max_tokens =
-      &histogram("vllm:request_params_max_tokens", "max_tokens that requests asked for", kTokens);
+      &histogram("vllm:request_params_max_tokens", "tokens that an answer may have", kTokens);
   v.n = &histogram("vllm:request_params_n", "n that requests asked for", kChoices);
   v.longest = &histogram("vllm:request_max_num_generation_tokens",
                          "tokens of a request's longest answer", kTokens);
@@ -317,7 +321,7 @@ void Metrics::request_done(const RequestRecord& record) {
   m.v.decode->Observe(record.decode_s);
   if (record.usage.completion_tokens > 1)
     m.v.per_token->Observe(record.decode_s / (record.usage.completion_tokens - 1));
-  if (record.max_tokens) m.v.max_tokens->Observe(*record.max_tokens);
+  m.v.max_tokens->Observe(record.max_tokens);
   m.v.n->Observe(record.n);
   m.v.longest->Observe(record.longest_answer);
   m.v.computed->Observe(record.usage.prompt_tokens - record.usage.cached_tokens);

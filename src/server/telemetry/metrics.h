@@ -20,7 +20,7 @@ struct RequestRecord {
   TokenEvent::Usage usage = {};  // Answer::usage
   int longest_answer = 0;        // tokens of the longest choice
   int n = 1;
-  std::optional<int> max_tokens = {};
+  int max_tokens = 0;  // that an answer may have
   double temperature = 0, top_p = 0;
   bool stream = false, constrained = false;
   std::vector<std::string> finish_reasons = {};  // of the choices: stop, length, abort, error

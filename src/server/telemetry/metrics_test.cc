@@ -30,6 +30,7 @@ TEST(Metrics, pages_have_vllms_names) {
   metrics.first_token(0.03);
   RequestRecord record;
   record.finish_reasons = {"stop", "error"};
+  record.max_tokens = 9;
   metrics.request_done(record);
   const std::string page = metrics.text(some_stats());
   const std::string labels = "{engine=\"0\",model_name=\"m\"}";
@@ -38,6 +39,9 @@ TEST(Metrics, pages_have_vllms_names) {
            "vllm:kv_cache_usage_perc" + labels + " 0.25",
            "vllm:generation_tokens_total" + labels + " 70",
            "vllm:corrupted_requests_total" + labels + " 1",
+           "vllm:request_params_max_tokens_sum" + labels + " 9",
+           std::string("vllm:request_success_total{engine=\"0\",finished_reason=\"length\","
+                       "model_name=\"m\"} 0"),
            std::string("vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",model_name="
                        "\"m\",position=\"1\"} 1"),
            std::string("vllm:time_to_first_token_seconds_bucket{engine=\"0\",model_name=\"m\",le="

@@ -70,7 +70,7 @@ Span span_of(const RequestRecord& record, const RequestContext& context) {
   add("gen_ai.request.n", record.n);
   add("gen_ai.request.temperature", record.temperature);
   add("gen_ai.request.top_p", record.top_p);
-  if (record.max_tokens) add("gen_ai.request.max_tokens", *record.max_tokens);
+  add("gen_ai.request.max_tokens", record.max_tokens);
   add("gen_ai.response.model", record.model);
   add("gen_ai.latency.time_in_model_prefill", record.prefill_s);
   add("gen_ai.latency.time_in_model_decode", record.decode_s);
