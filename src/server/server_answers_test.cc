@@ -247,12 +247,14 @@ TEST(ServerAnswers, responses_tell_the_log_probabilities_of_the_text) {
 TEST(ServerAnswers, responses_say_how_they_ended) {
   TestServer server("Let me think about this.</think>It is 4.");
   const Json cut = server.post("/v1/responses", R"({"input": "Hi", "max_output_tokens": 2,
-                                                    "text": {"verbosity": "low"}})");
+                                                    "text": {"verbosity": "low"},
+                                                    "truncation": "auto"})");
   EXPECT_EQ(at(cut, "status"), "incomplete");
   EXPECT_EQ(at(cut, "output.0.status"), "incomplete");
   EXPECT_EQ(at(cut, "completed_at"), "null");
   EXPECT_EQ(at(cut, "text.format.type"), "text");
   EXPECT_EQ(at(cut, "text.verbosity"), "low");
+  EXPECT_EQ(at(cut, "truncation"), "disabled");  // a longer input is refused
   const auto events =
       server.events("/v1/responses", R"({"input": "Hi", "max_output_tokens": 2, "stream": true})");
   const std::string done = "response.output_item.done: ";

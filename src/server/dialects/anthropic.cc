@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "server/dialects/chat_messages.h"
 #include "server/dialects/sampling_fields.h"
+#include "server/dialects/thinking_fields.h"
 #include "server/dialects/tool_fields.h"
 #include "server/dialects/unsupported_fields.h"
 
@@ -26,7 +27,9 @@ class BlockReader {
       text_ += text;
       has_text_ = true;
     } else if (type == "thinking") {
-      b.text("thinking", reasoning_);
+      std::string thought;
+      b.text("thinking", thought);
+      reasoning_ += thought;
     } else if (type == "redacted_thinking") {
       // Another server's secret: it means nothing to the model.
     } else if (type == "tool_use") {
@@ -151,6 +154,10 @@ void read_anthropic_conversation(RequestReader& r, ApiRequest& request,
     thinking = type != "disabled";
   });
   chat.kwargs.set("enable_thinking", thinking);
+  r.group("output_config", [&](RequestReader& c) {
+    read_effort(c, "effort", chat.kwargs);
+    c.group("format", [&](RequestReader& f) { read_response_format(f, "", request); });
+  });
   read_system(r, chat);
   const std::size_t before = chat.messages.size();
   r.list("messages", [&](RequestReader& m) { read_message(m, chat); });
@@ -200,9 +207,6 @@ void read_anthropic(RequestReader& r, ApiRequest& request, const ParseContext& c
   r.integer("top_k", request.sampling.top_k);
   read_stops(r, "stop_sequences", request);
   r.group("output_format", [&](RequestReader& f) { read_response_format(f, "", request); });
-  r.group("output_config", [&](RequestReader& c) {
-    c.group("format", [&](RequestReader& f) { read_response_format(f, "", request); });
-  });
   check_tool_choice(r, request);
 }
 

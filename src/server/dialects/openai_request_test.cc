@@ -276,6 +276,9 @@ TEST(OpenAiRequest, thinking_is_switched_in_every_clients_words) {
   EXPECT_EQ(kwargs(R"("reasoning_effort": "high")"), R"({"reasoning_effort":"high"})");
   EXPECT_EQ(kwargs(R"("reasoning": {"effort": "none"})"), R"({"enable_thinking":false})");
   EXPECT_EQ(kwargs(R"("enable_thinking": false)"), R"({"enable_thinking":false})");
+  EXPECT_EQ(chat(R"("thinking_token_budget": 7)").request.end.thinking_budget, 7);
+  EXPECT_FALSE(chat(R"("thinking_token_budget": -1)").request.end.thinking_budget);
+  EXPECT_FALSE(chat(R"("thinking_token_budget": -1)").error);
   // The most direct words win.
   EXPECT_EQ(
       kwargs(
@@ -316,14 +319,16 @@ TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
 TEST(AnthropicRequest, blocks_become_messages) {
   const Parsed p = anthropic(R"("system": [{"type": "text", "text": "S"}], "messages": [
     {"role": "user", "content": "q"},
-    {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "x"},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "h", "signature": "x"},
+      {"type": "thinking", "thinking": "m", "signature": "y"},
       {"type": "text", "text": "let me see"},
       {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1",
       "content": [{"type": "text", "text": "7"}]}, {"type": "text", "text": "go on"}]}],
     "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}}],
     "tool_choice": {"type": "any", "disable_parallel_tool_use": true},
-    "stop_sequences": ["E"], "top_k": 3, "metadata": {"user_id": "u"})");
+    "stop_sequences": ["E"], "top_k": 3, "metadata": {"user_id": "u"},
+    "output_config": {"effort": "high"})");
   ASSERT_FALSE(p.error) << p.error->message;
   EXPECT_EQ(
       json_of(*p.request.chat),
@@ -334,7 +339,8 @@ TEST(AnthropicRequest, blocks_become_messages) {
   EXPECT_EQ(dump_json(p.request.chat->tools),
             R"([{"type":"function","function":{"name":"f","description":"d",)"
             R"("parameters":{"type":"object"}}}])");
-  EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
+  EXPECT_EQ(dump_json(p.request.chat->kwargs),
+            R"({"enable_thinking":false,"reasoning_effort":"high"})");
   EXPECT_TRUE(p.request.grammar->at_least_one && !p.request.grammar->parallel);
   EXPECT_EQ(p.request.end.max_tokens, 9);
   EXPECT_TRUE(p.request.chat->add_generation_prompt);

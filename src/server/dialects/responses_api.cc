@@ -76,7 +76,7 @@ Json ResponsesWriter::response(Json::Array output, const char* status, const Ans
       {"tool_choice", echoed("tool_choice", "auto")},
       {"tools", echoed("tools", Json::Array{})},
       {"top_p", echoed("top_p", request_.sampling.top_p)},
-      {"truncation", echoed("truncation", "disabled")},
+      {"truncation", "disabled"},
       {"usage", answer ? usage_json(*answer) : Json()},
       {"user", echoed("user", Json())}};
 }

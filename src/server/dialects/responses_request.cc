@@ -177,7 +177,7 @@ void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& c
   if (!r.reading()) return;
   for (const char* name :
        {"instructions", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning",
-        "temperature", "text", "tool_choice", "tools", "top_p", "truncation", "user"})
+        "temperature", "text", "tool_choice", "tools", "top_p", "user"})
     if (const Json* value = r.find(name)) request.form.echoed.set(name, *value);
 }
 

@@ -7,31 +7,16 @@ namespace {
 
 constexpr std::size_t kMaxTemplateKwargs = 100;
 
-void read_effort(RequestReader& r, const char* name, std::string& effort) {
-  r.one_of(name, effort, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
-}
-
-// "none" turns thinking off.
-void set_effort(const std::string& effort, Json& kwargs) {
-  if (effort == "none") {
-    kwargs.set("enable_thinking", false);
-  } else if (!effort.empty()) {
-    kwargs.set("reasoning_effort", effort);
-  }
-}
-
 void read_switches(RequestReader& r, ApiRequest& request) {
   Json& kwargs = request.chat->kwargs;
-  std::string effort;
-  read_effort(r, "reasoning_effort", effort);
   r.group("reasoning", [&](RequestReader& f) {
-    read_effort(f, "effort", effort);
     std::optional<bool> enabled;
     f.boolean("enabled", enabled);
     if (enabled) kwargs.set("enable_thinking", *enabled);
+    read_effort(f, "effort", kwargs);
     f.integer("max_tokens", request.end.thinking_budget);
   });
-  set_effort(effort, kwargs);
+  read_effort(r, "reasoning_effort", kwargs);
   r.group("thinking", [&](RequestReader& f) {
     std::string type;
     f.one_of("type", type, {"enabled", "disabled", "adaptive"});
@@ -42,13 +27,24 @@ void read_switches(RequestReader& r, ApiRequest& request) {
     if (clear) kwargs.set("clear_thinking", *clear);
   });
   r.integer("thinking_budget", request.end.thinking_budget);
-  r.integer("thinking_token_budget", request.end.thinking_budget);
+  r.integer("thinking_token_budget", request.end.thinking_budget, {-1});
+  if (request.end.thinking_budget == -1) request.end.thinking_budget.reset();  // -1: no limit
   std::optional<bool> enable;
   r.boolean("enable_thinking", enable);
   if (enable) kwargs.set("enable_thinking", *enable);
 }
 
 }  // namespace
+
+void read_effort(RequestReader& r, const char* name, Json& kwargs) {
+  std::string effort;
+  r.one_of(name, effort, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+  if (effort == "none") {
+    kwargs.set("enable_thinking", false);
+  } else if (!effort.empty()) {
+    kwargs.set("reasoning_effort", effort);
+  }
+}
 
 void read_thinking(RequestReader& r, ApiRequest& request) {
   read_switches(r, request);

@@ -37,6 +37,7 @@ const std::vector<Unsupported>& of_sampling() {
       {"random_seed", "use seed"},
       {"stop_regex", "use stop"},
       {"guided_whitespace_pattern", "blanks in JSON are bounded; for others use guided_grammar"},
+      {"logprob_token_ids", "use logprobs"},
       {"logits_processors", "use logit_bias or a grammar"},
       {"custom_logit_processor", "use logit_bias or a grammar"},
       {"lora_path", "the model has no adapters"},

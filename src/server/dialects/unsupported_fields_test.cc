@@ -59,6 +59,8 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
             "mcp_servers: mcp_servers is not supported: bring the tools themselves");
   EXPECT_EQ(generate(R"("token_ids_logprob": [5])"),
             "token_ids_logprob: token_ids_logprob is not supported: use top_logprobs_num");
+  EXPECT_EQ(chat(R"("logprobs": true, "logprob_token_ids": [5])"),
+            "logprob_token_ids: logprob_token_ids is not supported: use logprobs");
   EXPECT_EQ(generate(R"("sampling_params": {"stop_regex": "a+"})"),
             "sampling_params.stop_regex: sampling_params.stop_regex is not supported: use stop");
 }
