@@ -9,19 +9,22 @@ namespace {
 
 TEST(ServerReports, metrics_count_what_happened) {
   TestServer server(" world");
-  server.post("/v1/completions", R"({"prompt": "Hello"})");
+  const Json two = server.post("/v1/completions", R"({"prompt": "Hello", "n": 2})");
+  const int gaps = std::stoi(at(two, "usage.completion_tokens")) - 2;
   server.get("/nothing");
   // The engine's own numbers are of its last look at itself.
   EXPECT_TRUE(eventually([&] { return server->stats().num_running == 0; }));
   const HttpResponse page = server.get("/metrics");
   EXPECT_TRUE(page.header("content-type").starts_with("text/plain; version=0.0.4"));
-  for (const char* line :
-       {"vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 0",
-        "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"tiny\"} 1",
-        "vllm:request_params_max_tokens_sum{engine=\"0\",model_name=\"tiny\"} 16",
-        "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"tiny\"} 1",
-        "vllm:e2e_request_latency_seconds_bucket{engine=\"0\",model_name=\"tiny\",le=\"7680\"} 1",
-        "route=\"unknown\",status=\"404\"} 1"})
+  for (
+      const std::string& line : std::vector<std::string>{
+          "vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 0",
+          "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"tiny\"} 2",
+          str("vllm:inter_token_latency_seconds_count{engine=\"0\",model_name=\"tiny\"} ", gaps),
+          "vllm:request_params_max_tokens_sum{engine=\"0\",model_name=\"tiny\"} 16",
+          "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"tiny\"} 1",
+          "vllm:e2e_request_latency_seconds_bucket{engine=\"0\",model_name=\"tiny\",le=\"7680\"} 1",
+          "route=\"unknown\",status=\"404\"} 1"})
     EXPECT_NE(page.body.find(line), std::string::npos) << line << "\n" << page.body;
 }
 

@@ -50,10 +50,9 @@ void Session::on_event(TokenEvent event) {
     if (first_token_s_ == 0) {
       first_token_s_ = now;
       services_.metrics.first_token(now);
-    } else if (states_.size() == 1) {
-      services_.metrics.token_gap(now - last_token_s_);
     }
-    last_token_s_ = now;
+    if (state.last_token_s > 0) services_.metrics.token_gap(now - state.last_token_s);
+    state.last_token_s = now;
     take_tokens(state, choice, event);
   }
   if (event.finished) {

@@ -52,6 +52,7 @@ class Session {
     bool stopping = false;  // at a stop string: its last event is awaited
     bool finished = false;
     bool sent = false;
+    double last_token_s = 0;  // since the request began
   };
 
   void take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& event);
@@ -77,7 +78,7 @@ class Session {
   int num_open_ = 0;
   bool streaming_ = false;  // the head was sent
   bool done_ = false;
-  double first_token_s_ = 0, last_token_s_ = 0;
+  double first_token_s_ = 0;
   double last_write_s_ = 0;  // since the request began
   const std::string id_;
 };
