@@ -169,7 +169,8 @@ void Metrics::Impl::add_vllm() {
   v.prefix_queries =
       &counter("vllm:prefix_cache_queries_total", "prompt tokens looked up in the cache");
   v.prefix_hits = &counter("vllm:prefix_cache_hits_total", "of these, found");
-  v.corrupted = &counter("vllm:corrupted_requests_total", "requests whose logits were not numbers");
+  v.corrupted = &counter("vllm:corrupted_requests_total",
+                         "requests that failed, as by logits that are no numbers");
   v.drafts = &counter("vllm:spec_decode_num_drafts_total", "steps that verified drafts");
   v.draft_tokens = &counter("vllm:spec_decode_num_draft_tokens_total", "drafts that were verified");
   v.accepted_tokens =
@@ -299,6 +300,8 @@ void Metrics::step(int tokens) {
 }
 
 void Metrics::request_done(const RequestRecord& record) {
+  // Refused, by a full queue or for what it asks: its time is none of an answer.
+  if (record.status == 400 || record.status == 429) return;
   Impl& m = *impl_;
   m.e2e.Observe(record.total_s);
   m.queue.Observe(record.queue_s);
@@ -312,10 +315,9 @@ void Metrics::request_done(const RequestRecord& record) {
     if (aborted) m.s.aborted->Increment();
     return;
   }
-  for (const std::string& reason : record.finish_reasons) {
-    if (reason == "error") m.v.corrupted->Increment();
+  if (record.status == 500) m.v.corrupted->Increment();
+  for (const std::string& reason : record.finish_reasons)
     m.v.success->Add(m.with("finished_reason", reason)).Increment();
-  }
   m.v.inference->Observe(record.prefill_s + record.decode_s);
   m.v.prefill->Observe(record.prefill_s);
   m.v.decode->Observe(record.decode_s);

@@ -31,7 +31,10 @@ TEST(Metrics, pages_have_vllms_names) {
   RequestRecord record;
   record.finish_reasons = {"stop", "error"};
   record.max_tokens = 9;
+  record.status = 500;
   metrics.request_done(record);
+  record.status = 429;
+  metrics.request_done(record);  // counts as an answer of HTTP only
   const std::string page = metrics.text(some_stats());
   const std::string labels = "{engine=\"0\",model_name=\"m\"}";
   for (const std::string& line : std::vector<std::string>{
@@ -40,6 +43,7 @@ TEST(Metrics, pages_have_vllms_names) {
            "vllm:generation_tokens_total" + labels + " 70",
            "vllm:corrupted_requests_total" + labels + " 1",
            "vllm:request_params_max_tokens_sum" + labels + " 9",
+           "vllm:e2e_request_latency_seconds_count" + labels + " 1",
            std::string("vllm:request_success_total{engine=\"0\",finished_reason=\"length\","
                        "model_name=\"m\"} 0"),
            std::string("vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",model_name="
