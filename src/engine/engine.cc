@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <limits>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -113,6 +114,12 @@ EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
   return options;
 }
 
+// submit() counts those that wait, some of which the scheduler does not know yet.
+SchedulerConfig without_queue_limit(SchedulerConfig config) {
+  config.max_waiting = std::numeric_limits<int>::max();
+  return config;
+}
+
 }  // namespace
 
 // Everything without a remark is the engine thread's alone.
@@ -121,7 +128,7 @@ struct Engine::Impl {
       : options(resolve(std::move(engine_options), model_executor.info())),
         executor(model_executor),
         sink(std::move(event_sink)),
-        scheduler(options.scheduler, options.cache) {
+        scheduler(without_queue_limit(options.scheduler), options.cache) {
     options.scheduler.max_seq_len = scheduler.max_seq_len();
     publish_stats();
     executor.set_wake([this](RequestId id, std::uint64_t number) { inbox.push(Wake{id, number}); });
@@ -394,7 +401,7 @@ Engine::Engine(EngineOptions options, Executor& executor, Sink sink)
     : impl_(std::make_unique<Impl>(std::move(options), executor, std::move(sink))) {}
 Engine::~Engine() = default;
 
-Status Engine::submit(Request request) {
+Status Engine::submit(Request request, bool admitted) {
   Impl& e = *impl_;
   if (e.draining.load()) return unavailable("no new requests are taken: the engine is stopping");
   GLINT_TRY_STATUS(check_request(request, e.options.scheduler));
@@ -404,7 +411,7 @@ Status Engine::submit(Request request) {
         "attended positions are not told by a model in stages; serve it without --pp");
   }
   const int num_before = e.num_unstarted.fetch_add(1);
-  if (num_before >= e.options.scheduler.max_waiting) {
+  if (num_before >= e.options.scheduler.max_waiting && !admitted) {
     e.num_unstarted.fetch_sub(1);
     return exhausted(str(num_before, " requests wait already; try again later"));
   }

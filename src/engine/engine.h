@@ -55,8 +55,8 @@ class Engine {
   // All from any thread.
 
   // Fails at once, without an event, as Scheduler::add does, if it names tokens that the model does
-  // not have, and with kUnavailable while draining.
-  Status submit(Request request);
+  // not have, and with kUnavailable while draining. `admitted`: also if the queue is full.
+  Status submit(Request request, bool admitted = false);
   // The request gets a last event, kCancelled, unless it has ended.
   void abort(RequestId id);
 

@@ -209,8 +209,9 @@ void Generations::submit(std::vector<ApiRequest> requests, Reply reply) {
     return reply.fail(status.error());
   const bool is_list = requests.front().api == Api::kGenerate && requests.front().batch;
   std::vector<Reply> replies = is_list ? reply.split(all.size()) : std::vector{std::move(reply)};
+  const auto admitted = std::make_shared<std::atomic<bool>>(false);
   for (std::size_t i = 0; i < all.size(); ++i)
-    begin(std::move(requests[i]), std::move(all[i]), std::move(replies[i]));
+    begin(std::move(requests[i]), std::move(all[i]), std::move(replies[i]), admitted);
 }
 
 Result<Prepared, ApiError> Generations::prepare_for(ApiRequest& request, const Reply& reply) {
@@ -223,7 +224,8 @@ Result<Prepared, ApiError> Generations::prepare_for(ApiRequest& request, const R
   return prepared;
 }
 
-void Generations::begin(ApiRequest request, Prepared prepared, Reply reply) {
+void Generations::begin(ApiRequest request, Prepared prepared, Reply reply,
+                        std::shared_ptr<std::atomic<bool>> admitted) {
   const ExecutorInfo& executor = executor_->info();
   ResponseInfo info = {
       .id = request.turn.id.empty() ? id_prefix(request.api) + ids_.hex(24) : request.turn.id,
@@ -242,7 +244,8 @@ void Generations::begin(ApiRequest request, Prepared prepared, Reply reply) {
                                              .prepared = std::move(prepared),
                                              .info = std::move(info),
                                              .reply = std::move(reply),
-                                             .aborted = live.aborted});
+                                             .aborted = live.aborted,
+                                             .admitted = std::move(admitted)});
   ready->number = remember(live);
   if (ready->prepared.needs_grammar) return compile_grammar(std::move(ready));
   forget_prompt(ready->request);
@@ -314,8 +317,11 @@ void Generations::run_requests(Ready& ready) {
   // Added before the engine knows of it: its first event comes after this.
   add_session(shard, number, std::move(session), reply);
   for (Request& one : requests) {
-    Status status = engine_->submit(std::move(one));
-    if (status.ok()) continue;
+    Status status = engine_->submit(std::move(one), *ready.admitted);
+    if (status.ok()) {
+      *ready.admitted = true;
+      continue;
+    }
     ApiError error = api_error(status.error());
     if (error.status == 429)
       error.retry_after = std::max(1.0, engine_->stats().predicted_wait_seconds);

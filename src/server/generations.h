@@ -82,6 +82,7 @@ class Generations {
     ResponseInfo info;
     Reply reply;
     std::shared_ptr<const std::atomic<bool>> aborted;
+    std::shared_ptr<std::atomic<bool>> admitted;
   };
   // One event thread and the sessions that it owns.
   struct Shard {
@@ -91,7 +92,10 @@ class Generations {
 
   void on_events(std::vector<TokenEvent> events);
   Result<Prepared, ApiError> prepare_for(ApiRequest& request, const Reply& reply);
-  void begin(ApiRequest request, Prepared prepared, Reply reply);
+  // `admitted`: whether an answer of the same body has its place in the queue, which then has room
+  // for all of them.
+  void begin(ApiRequest request, Prepared prepared, Reply reply,
+             std::shared_ptr<std::atomic<bool>> admitted);
   void compile_grammar(std::shared_ptr<Ready> ready);
   void take_grammar(Ready& ready, GrammarService::Grammar grammar, const char* field);
   void refuse(Ready& ready, const ApiError& error) const;

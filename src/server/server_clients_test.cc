@@ -112,6 +112,15 @@ TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
   EXPECT_EQ(server.get("/health").status, 200);
 }
 
+TEST(ServerClients, answers_of_one_body_do_not_fill_the_queue_for_each_other) {
+  TestServerOptions options;
+  options.scheduler.max_waiting = 2;
+  const TestServer server("Hello", options);
+  server.post("/v1/completions", R"({"prompt": "x", "n": 8})");
+  server.post("/v1/completions", R"({"prompt": ["x", "x", "x", "x", "x", "x", "x", "x"]})");
+  server.post("/generate", R"({"text": ["x", "x", "x", "x", "x", "x", "x", "x"]})");
+}
+
 TEST(ServerClients, what_would_wait_too_long_is_refused_beforehand) {
   TestServerOptions options = slow_options();
   options.scheduler.max_running = 1;
