@@ -21,6 +21,7 @@ TEST(ServerReports, metrics_count_what_happened) {
           "vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 0",
           "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"tiny\"} 2",
           str("vllm:inter_token_latency_seconds_count{engine=\"0\",model_name=\"tiny\"} ", gaps),
+          "vllm:request_queue_time_seconds_count{engine=\"0\",model_name=\"tiny\"} 1",
           "vllm:request_params_max_tokens_sum{engine=\"0\",model_name=\"tiny\"} 16",
           "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"tiny\"} 1",
           "vllm:e2e_request_latency_seconds_bucket{engine=\"0\",model_name=\"tiny\",le=\"7680\"} 1",

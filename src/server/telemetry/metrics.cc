@@ -303,8 +303,10 @@ void Metrics::request_done(const RequestRecord& record) {
   // Refused, by a full queue or for what it asks: its time is none of an answer.
   if (record.status == 400 || record.status == 429) return;
   Impl& m = *impl_;
+  // The engine tells no times of one whose client left, or that failed.
+  const bool timed = record.status == 200;
   m.e2e.Observe(record.total_s);
-  m.queue.Observe(record.queue_s);
+  if (timed) m.queue.Observe(record.queue_s);
   m.prompt_sizes.Observe(record.usage.prompt_tokens);
   m.answer_sizes.Observe(record.usage.completion_tokens);
   bool aborted = false;
@@ -318,11 +320,13 @@ void Metrics::request_done(const RequestRecord& record) {
   if (record.status == 500) m.v.corrupted->Increment();
   for (const std::string& reason : record.finish_reasons)
     m.v.success->Add(m.with("finished_reason", reason)).Increment();
-  m.v.inference->Observe(record.prefill_s + record.decode_s);
-  m.v.prefill->Observe(record.prefill_s);
-  m.v.decode->Observe(record.decode_s);
-  if (record.usage.completion_tokens > 1)
-    m.v.per_token->Observe(record.decode_s / (record.usage.completion_tokens - 1));
+  if (timed) {
+    m.v.inference->Observe(record.prefill_s + record.decode_s);
+    m.v.prefill->Observe(record.prefill_s);
+    m.v.decode->Observe(record.decode_s);
+    if (record.longest_answer > 1)
+      m.v.per_token->Observe(record.decode_s / (record.longest_answer - 1));
+  }
   m.v.max_tokens->Observe(record.max_tokens);
   m.v.n->Observe(record.n);
   m.v.longest->Observe(record.longest_answer);

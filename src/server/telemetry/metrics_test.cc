@@ -31,10 +31,10 @@ TEST(Metrics, pages_have_vllms_names) {
   RequestRecord record;
   record.finish_reasons = {"stop", "error"};
   record.max_tokens = 9;
-  record.status = 500;
-  metrics.request_done(record);
-  record.status = 429;
-  metrics.request_done(record);  // counts as an answer of HTTP only
+  for (const int status : {200, 499, 500, 429}) {
+    record.status = status;
+    metrics.request_done(record);
+  }
   const std::string page = metrics.text(some_stats());
   const std::string labels = "{engine=\"0\",model_name=\"m\"}";
   for (const std::string& line : std::vector<std::string>{
@@ -42,8 +42,10 @@ TEST(Metrics, pages_have_vllms_names) {
            "vllm:kv_cache_usage_perc" + labels + " 0.25",
            "vllm:generation_tokens_total" + labels + " 70",
            "vllm:corrupted_requests_total" + labels + " 1",
-           "vllm:request_params_max_tokens_sum" + labels + " 9",
-           "vllm:e2e_request_latency_seconds_count" + labels + " 1",
+           "vllm:request_params_max_tokens_sum" + labels + " 27",
+           "vllm:e2e_request_latency_seconds_count" + labels + " 3",
+           "vllm:request_queue_time_seconds_count" + labels + " 1",
+           "vllm:request_decode_time_seconds_count" + labels + " 1",
            std::string("vllm:request_success_total{engine=\"0\",finished_reason=\"length\","
                        "model_name=\"m\"} 0"),
            std::string("vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",model_name="
@@ -61,7 +63,9 @@ TEST(Metrics, boards_and_gateways_find_what_they_ask_for) {
   metrics.http_response("POST", "/v1/chat/completions", 200);
   metrics.http_duration("POST", "/v1/chat/completions", 0.3);
   RequestRecord record;
+  record.usage.completion_tokens = 14;  // of two choices, side by side
   record.longest_answer = 7;
+  record.decode_s = 3;
   metrics.request_done(record);
   EXPECT_EQ(metrics.text({}).find("cache_config_info{"), std::string::npos);  // nothing is loaded
   EXPECT_EQ(metrics.text({}).find("glint:expert"), std::string::npos);
@@ -74,6 +78,7 @@ TEST(Metrics, boards_and_gateways_find_what_they_ask_for) {
   for (const std::string& line : std::vector<std::string>{
            "vllm:cache_config_info{block_size=\"64\",engine=\"0\",num_gpu_blocks=\"100\"} 1",
            "vllm:request_max_num_generation_tokens_sum" + labels + "} 7",
+           "vllm:request_time_per_output_token_seconds_sum" + labels + "} 0.5",
            "vllm:gpu_cache_usage_perc" + labels + "} 0.25",
            "vllm:time_per_output_token_seconds_count" + labels + "} 1",
            "http_requests_total{handler=\"/v1/chat/completions\",method=\"POST\",status=\"2xx\"} 1",
