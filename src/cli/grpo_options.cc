@@ -266,6 +266,7 @@ GrpoOptions GrpoCommandOptions::grpo() const {
   if (kl_loss_type == "low_var_kl") kl = KlKind::kLowVar;
   using Mismatch = MismatchOptions::Kind;
   return {.steps_of_round = steps_of_round(),
+          .removes_constant_groups = remove_constant_reward_groups,
           .loss = {.policy = {.kind = kind,
                               .eps_clip = eps_clip,
                               .eps_clip_high = eps_clip_high,

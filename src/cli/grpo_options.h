@@ -65,6 +65,7 @@ struct GrpoDataOptions {
 struct GrpoLossOptions {
   std::string advantage_estimator = "grpo";
   bool disable_grpo_std_normalization = false, calculate_per_token_loss = false;
+  bool remove_constant_reward_groups = false;
   double eps_clip = 0.2, eps_clip_high = 0.28, eps_clip_c = 0, entropy_coef = 0;
   double kl_loss_coef = 0;
   std::string kl_loss_type = "k1", ref_load;
@@ -81,10 +82,14 @@ struct GrpoLossOptions {
       "advantages are not divided by the group's deviation (Dr.GRPO)");
     v("calculate-per-token-loss", calculate_per_token_loss,
       "the mean over all tokens instead of that over answers (DAPO)");
+    v("remove-constant-reward-groups", remove_constant_reward_groups,
+      "groups whose rewards are all equal do not count in entropy and KL either, which saves time "
+      "(the Tinker cookbook's name)");
     v("eps-clip=E", eps_clip, "ratios below 1 - E are clipped");
     v("eps-clip-high=E", eps_clip_high, "ratios above 1 + E are clipped");
     v("eps-clip-c=C", eps_clip_c, "dual clip: where the advantage is negative, too; 0: none");
-    v("entropy-coef=C", entropy_coef, "a bonus for entropy");
+    v("entropy-coef=C", entropy_coef,
+      "a bonus for entropy; below 0 it costs: answers at temperature 1 become surer");
     v("kl-loss-coef=C", kl_loss_coef,
       "what the distance from a reference model costs, a token; 0: there is none in memory");
     v("kl-loss-type", kl_loss_type,

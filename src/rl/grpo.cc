@@ -107,13 +107,14 @@ Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
 Result<Grpo::Sums> Grpo::add_gradient(const GrpoBatch& batch, int step, const OnPart& on_part) {
   const std::size_t size = batch.answers.size() / static_cast<std::size_t>(options_.steps_of_round);
   const auto part = std::span(batch.answers).subspan(static_cast<std::size_t>(step) * size, size);
+  const bool has_more = options_.loss.entropy_coef != 0 || options_.loss.policy.kl_coef != 0;
+  const bool needs_advantage = options_.removes_constant_groups || !has_more;
   std::int64_t tokens = 0;
   std::vector<const GradedAnswer*> taught;
   Sums sums;
   for (const GradedAnswer& answer : part) {
     tokens += answer.num_taught();
-    const bool has_more = options_.loss.entropy_coef != 0 || options_.loss.policy.kl_coef != 0;
-    if ((answer.advantage == 0 && !has_more) || answer.num_taught() == 0) continue;
+    if ((needs_advantage && answer.advantage == 0) || answer.num_taught() == 0) continue;
     taught.push_back(&answer);
     sums.tokens += answer.tokens.size();
   }

@@ -14,6 +14,8 @@ namespace glint {
 
 struct GrpoOptions {
   int steps_of_round = 1;  // divides the answers of a round
+  // Answers without advantage do not run for entropy and KL either; the mean stays that of all.
+  bool removes_constant_groups = false;
   AnswerLoss::Options loss = {};
   float temperature = 1;             // of the rollouts
   std::int64_t batch_tokens = 8192;  // that go through the model together when training
@@ -49,7 +51,7 @@ class Grpo {
   Status set_old_log_probs(GrpoBatch& batch, const OnPart& on_part);
 
   // Adds the gradient of step number `step` of the round. Answers without advantage do not run,
-  // where the loss has no other term.
+  // where the loss has no other term, or none for them.
   struct Sums {
     PolicySums policy = {};
     double entropy = 0;                    // sum over the tokens that ran

@@ -169,8 +169,12 @@ def every_loss_runs(tmp):
         check(steps == (4, 8, 2)[number], "steps of two rounds", lines)
         check((out / f"step-{steps // 2}").exists(), "an epoch's end is saved")
         check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(TINY) / "model.safetensors").read_bytes(), "it moves")
-    output(*train(data, tmp / "still", "--num-rollout", 1, *SMALL, rm_type="math"))
-    check("train/entropy" not in rounds(tmp / "still")[0][0], "no token ran: its entropy is unknown", rounds(tmp / "still"))
+    surer = ("--entropy-coef", -0.1)
+    for name, args, teach in (("still", (), 0), ("surer", surer, 8), ("removed", (*surer, "--remove-constant-reward-groups"), 0)):
+        output(*train(data, tmp / name, "--num-rollout", 1, *SMALL, *args, rm_type="math"))
+        line = rounds(tmp / name)[0][0]
+        check(line["train/answers"] == teach, "answers of equal rewards count in entropy alone, or not at all", (name, line))
+        check(("train/entropy" in line) == (teach > 0), "where no token ran its entropy is unknown", (name, line))
     data.write_text('{"prompt": "once upon a time", "label": "x", "metadata": {"rm_type": "deterministic_random"}}\n{"prompt": "a hen", "label": 3}\n')
     output(*train(data, tmp / "half", "--num-rollout", 1, "--num-steps-per-rollout", 2, *SMALL, rm_type="math"))
     check(rounds(tmp / "half")[0][0]["train/grad_norm"] > 0, "the norm is of all steps", rounds(tmp / "half"))
