@@ -65,6 +65,8 @@ class CpuGradients : public ReferenceGradients {
   const cpu::Kernels& kernels_;
   ThreadPool& pool_;
   Arena scratch_;
+  // Parts of the weight gradient of rms_norm_back: [blocks of tokens, D] f32.
+  static Tensor take_parts(const RmsNormBackArgs& args, Arena& scratch);
   struct AttentionBlock;  // of sparse_mla_back
   static std::vector<AttentionBlock> take_blocks(const SparseMlaArgs& op, ThreadPool& pool,
                                                  Arena& scratch);

@@ -214,6 +214,12 @@ class CpuGradients::Plan final : public PlanGradients {
   }
   bool reserve() override { return of_.scratch_.reserve(scratch_.high_water()); }
 
+  void rms_norm_back(const RmsNormBackArgs& args) override {
+    check(args);
+    const Arena::Scope scope(scratch_);
+    take_parts(args, scratch_);
+  }
+
   void linear_back(const LinearBackArgs& args) override {
     check(args);
     const Arena::Scope scope(scratch_);

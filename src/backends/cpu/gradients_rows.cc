@@ -10,6 +10,7 @@ namespace glint {
 namespace {
 
 constexpr int kLanes = 8;
+constexpr std::int64_t kBlock = 64;  // tokens that a part of a weight's gradient is of
 
 // sum over i of f(i), i < n.
 template <class F>
@@ -68,16 +69,20 @@ void CpuGradients::silu_mul_back(const SiluMulBackArgs& args) {
   });
 }
 
+Tensor CpuGradients::take_parts(const RmsNormBackArgs& args, Arena& scratch) {
+  const std::int64_t blocks = ceil_div(args.dout.dim(0), kBlock);
+  return scratch.take(DType::kF32, {std::max<std::int64_t>(blocks, 1), args.dout.dim(1)});
+}
+
 void CpuGradients::rms_norm_back(const RmsNormBackArgs& args) {
   check(args);
-  constexpr std::int64_t kBlock = 64;  // tokens
   const Arena::Scope scope(scratch_);
   const std::int64_t T = args.dout.dim(0), D = args.dout.dim(1);
   const std::int64_t blocks = ceil_div(T, kBlock);
   std::vector<float> weights(static_cast<std::size_t>(D));
   kernels_.convert(args.op.weight.data, args.op.weight.dtype == DType::kBF16, weights.data(), false,
                    D);
-  const Tensor parts = scratch_.take(DType::kF32, {std::max<std::int64_t>(blocks, 1), D});
+  const Tensor parts = take_parts(args, scratch_);
   for_rows(blocks, kBlock * D, [&](std::int64_t block) {
     std::vector<float> copy, g(static_cast<std::size_t>(D));
     float* const part = parts.row<float>(block);

@@ -20,8 +20,8 @@ struct LinearBackArgs {
 void check(const LinearBackArgs& args);
 OpCost cost(const LinearBackArgs& args);
 
-// The rows of dx that several experts read are added to in the order of r. What belongs to an
-// expert without rows is not touched.
+// No expert reads a row of x twice. The rows of dx that several experts read are added to in the
+// order of r. What belongs to an expert without rows is not touched.
 struct GroupedLinearBackArgs {
   GroupedLinearArgs op = {};  // op.out is not read
   Tensor dout = {};           // [R, N] f32, read; rows before offsets[E] are zeroed

@@ -1,4 +1,6 @@
 // Cases of the backward passes of linear, grouped_linear and per_head.
+#include <algorithm>
+
 #include "ops/conformance/backward_cases.h"
 
 namespace glint::conformance {
@@ -84,11 +86,12 @@ Case grouped_case(DType dtype, WeightFormat format, const GroupShape& s) {
           .tolerance = tolerance_of(dtype, format),
           .prepare = [=](Workspace& ws) {
             const auto E = static_cast<std::int64_t>(s.counts.size());
-            const std::int64_t S = s.gathered ? std::max<std::int64_t>(R / 2, 1) : R;
+            const std::int64_t S =
+                s.gathered ? std::max<std::int64_t>(R / 2, std::ranges::max(s.counts)) : R;
             std::vector<std::int32_t> offsets = {0}, rows;
             for (const int count : s.counts) offsets.push_back(offsets.back() + count);
             for (std::int64_t r = 0; r < R; ++r) {
-              rows.push_back(r < offsets.back() ? static_cast<std::int32_t>(r * 7 % S) : -1);
+              rows.push_back(r < offsets.back() ? static_cast<std::int32_t>(r * 11 % S) : -1);
             }
             GroupedLinearBackArgs args = {
                 .op = {.x = ws.input(dtype, {S, s.K}, s.gathered ? Pad{0, 32} : Pad{}),

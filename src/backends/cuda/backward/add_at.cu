@@ -3,7 +3,7 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "backends/cuda/backward/backward.h"
+#include "backends/cuda/backward/temporaries.h"
 #include "backends/cuda/check_cuda.h"
 #include "backends/cuda/vec.cuh"
 
@@ -50,29 +50,51 @@ __global__ void __launch_bounds__(kBlock)
   store(out, sum, left);
 }
 
+struct Sort {
+  const unsigned* unsorted_keys = nullptr;
+  unsigned* keys = nullptr;
+  const int* unsorted_numbers = nullptr;
+  int* numbers = nullptr;
+  int count = 0;
+  unsigned none = 0;
+};
+// Without `memory`: how many bytes it takes.
+void sort_rows(const Sort& s, void* memory, std::size_t& bytes, cudaStream_t stream) {
+  check_cuda(
+      cub::DeviceRadixSort::SortPairs(memory, bytes, s.unsorted_keys, s.keys, s.unsorted_numbers,
+                                      s.numbers, s.count, 0, std::bit_width(s.none), stream),
+      "sort rows by place");
+}
+
 }  // namespace
+
+AddAtTemporaries::AddAtTemporaries(std::int64_t rows, std::int64_t places, Arena& scratch) {
+  for (Tensor* const x : {&unsorted_keys, &keys, &unsorted_numbers, &numbers}) {
+    *x = scratch.take(DType::kI32, {rows});
+  }
+  std::size_t bytes = 0;
+  sort_rows({.count = static_cast<int>(rows), .none = static_cast<unsigned>(places)}, nullptr,
+            bytes, nullptr);
+  sort = scratch.take(DType::kU8, {static_cast<std::int64_t>(bytes)});
+}
 
 void launch_add_at(const AddAtArgs& args, Arena& scratch, const Gpu& gpu) {
   const auto count = static_cast<int>(args.from.dim(0));
   const std::int64_t columns = args.from.dim(1);
   if (count == 0 || columns == 0) return;
   const Arena::Scope scope(scratch);
-  const auto take = [&] { return scratch.take(DType::kI32, {count}).ptr<std::int32_t>(); };
+  const AddAtTemporaries memory(count, args.to.dim(0), scratch);
   const auto none = static_cast<unsigned>(args.to.dim(0));
-  const auto unsorted_keys = reinterpret_cast<unsigned*>(take());
-  const auto keys = reinterpret_cast<unsigned*>(take());
-  int *const unsorted_numbers = take(), *const numbers = take();
+  const auto unsorted_keys = reinterpret_cast<unsigned*>(memory.unsorted_keys.data);
+  const auto keys = reinterpret_cast<unsigned*>(memory.keys.data);
+  int *const unsorted_numbers = memory.unsorted_numbers.ptr<int>(), *const numbers =
+                                                                        memory.numbers.ptr<int>();
   const auto blocks = static_cast<unsigned>((count + kBlock - 1) / kBlock);
   number_rows<<<blocks, kBlock, 0, gpu.stream>>>(args.places.ptr<std::int32_t>(), args.limit, count,
                                                  none, unsorted_keys, unsorted_numbers);
-  const auto sort = [&](void* memory, std::size_t& bytes) {
-    check_cuda(cub::DeviceRadixSort::SortPairs(memory, bytes, unsorted_keys, keys, unsorted_numbers,
-                                               numbers, count, 0, std::bit_width(none), gpu.stream),
-               "sort rows by place");
-  };
-  std::size_t bytes = 0;
-  sort(nullptr, bytes);
-  sort(scratch.take(DType::kU8, {static_cast<std::int64_t>(bytes)}).data, bytes);
+  auto bytes = static_cast<std::size_t>(memory.sort.size());
+  sort_rows({unsorted_keys, keys, unsorted_numbers, numbers, count, none}, memory.sort.data, bytes,
+            gpu.stream);
   const std::int64_t across = kBlock * kVec;
   const dim3 grid(static_cast<unsigned>(count),
                   static_cast<unsigned>((columns + across - 1) / across));

@@ -1,6 +1,6 @@
 // linear_back, grouped_linear_back, per_head_back: which products they are.
 #include "backends/cuda/backward/back_product.h"
-#include "backends/cuda/backward/backward.h"
+#include "backends/cuda/backward/temporaries.h"
 #include "backends/cuda/linear/weight_view.h"
 
 namespace glint::cuda {
@@ -69,6 +69,13 @@ void launch_linear_back(const LinearBackArgs& args, const Gpu& gpu) {
   launch_zero(args.dout, nullptr, gpu);
 }
 
+GroupedLinearBackTemporaries::GroupedLinearBackTemporaries(const GroupedLinearBackArgs& args,
+                                                           Arena& scratch) {
+  if (args.dx && args.op.rows) {
+    dx = scratch.take(DType::kF32, {args.dout.dim(0), args.dx.dim(1)});
+  }
+}
+
 // Rows of dx that several experts read are added to in the order of the experts' rows.
 void launch_grouped_linear_back(const GroupedLinearBackArgs& args, Arena& scratch, const Gpu& gpu) {
   const std::int64_t rows = args.dout.dim(0);
@@ -77,8 +84,8 @@ void launch_grouped_linear_back(const GroupedLinearBackArgs& args, Arena& scratc
   const Arena::Scope scope(scratch);
   const auto* const offsets = args.op.offsets.ptr<std::int32_t>();
   const bool gathers = static_cast<bool>(args.op.rows);
-  Tensor dx = args.dx;
-  if (dx && gathers) dx = scratch.take(DType::kF32, {rows, dx.dim(1)});
+  const GroupedLinearBackTemporaries memory(args, scratch);
+  const Tensor dx = memory.dx ? memory.dx : args.dx;
   Products products =
       products_of(args.op.x, args.op.weights, args.dout, dx, args.dweights, experts);
   products.by_input.adds = !gathers;

@@ -1,13 +1,13 @@
 // rms_norm_back: what a row's gradient needs of all of it, the weight's gradient by blocks of
 // tokens, and then the rows'.
-#include "backends/cuda/backward/backward.h"
+#include "backends/cuda/backward/temporaries.h"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/vec.cuh"
 
 namespace glint::cuda {
 namespace {
 
-constexpr int kBlock = 256, kTokens = 64;
+constexpr int kBlock = 256, kTokens = RmsNormBackTemporaries::kTokens;
 
 template <class X, class W>
 struct Norm {
@@ -90,11 +90,19 @@ __global__ void __launch_bounds__(kBlock) add_to_rows(const Norm<X, W> n) {
 
 }  // namespace
 
+RmsNormBackTemporaries::RmsNormBackTemporaries(const RmsNormBackArgs& args, Arena& scratch) {
+  const std::int64_t T = args.dout.dim(0);
+  scales = scratch.take(DType::kF32, {T, 2});
+  if (args.dweight) {
+    parts = scratch.take(DType::kF32, {(T + kTokens - 1) / kTokens, args.dout.dim(1)});
+  }
+}
+
 void launch_rms_norm_back(const RmsNormBackArgs& args, Arena& scratch, const Gpu& gpu) {
   const std::int64_t T = args.dout.dim(0), D = args.dout.dim(1);
   if (T == 0) return;
   const Arena::Scope scope(scratch);
-  const Tensor scales = scratch.take(DType::kF32, {T, 2});
+  const RmsNormBackTemporaries memory(args, scratch);
   with_elements(args.op.x, [&]<class X>(X* x) {
     with_elements(args.op.weight, [&]<class W>(W* weight) {
       const Norm<X, W> norm = {.x = x,
@@ -109,12 +117,12 @@ void launch_rms_norm_back(const RmsNormBackArgs& args, Arena& scratch, const Gpu
                                .tokens = T,
                                .columns = D,
                                .eps = args.op.eps,
-                               .scales = reinterpret_cast<float2*>(scales.data)};
+                               .scales = reinterpret_cast<float2*>(memory.scales.data)};
       find_scales<<<static_cast<unsigned>(T), kBlock, 0, gpu.stream>>>(norm);
       if (args.dweight) {
-        const std::int64_t blocks = (T + kTokens - 1) / kTokens;
+        const std::int64_t blocks = memory.parts.dim(0);
         const auto across = static_cast<unsigned>((D + kBlock - 1) / kBlock);
-        float* const parts = scratch.take(DType::kF32, {blocks, D}).ptr<float>();
+        float* const parts = memory.parts.ptr<float>();
         sum_weights<<<dim3(across, static_cast<unsigned>(blocks)), kBlock, 0, gpu.stream>>>(norm,
                                                                                             parts);
         add_parts<<<across, kBlock, 0, gpu.stream>>>(parts, blocks, D, args.dweight.ptr<float>());

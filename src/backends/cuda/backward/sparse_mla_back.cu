@@ -2,7 +2,6 @@
 // there to the cache's, sorted by slot. Here are those sums, and plain kernels for all sizes.
 #include <algorithm>
 
-#include "backends/cuda/backward/backward.h"
 #include "backends/cuda/backward/sparse_mla_back.h"
 #include "backends/cuda/cache/rows.cuh"
 #include "backends/cuda/elements.h"
@@ -12,7 +11,6 @@ namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 128;
-constexpr std::int64_t kScratch = std::int64_t{1280} << 20;  // bytes, of the tokens of a time
 
 template <class T>
 struct Heads {
@@ -121,11 +119,28 @@ SparseMlaBackArgs slice_of(SparseMlaBackArgs args, std::int64_t first, std::int6
 
 }  // namespace
 
-void launch_queries_back(const SparseMlaBackArgs& args, const Tensor& dkeys, Arena& scratch,
+std::int64_t SparseMlaBackTemporaries::most_tokens(const SparseMlaBackArgs& args,
+                                                   const Arch& arch) {
+  constexpr std::int64_t kMost = std::int64_t{1280} << 20;  // bytes
+  const std::int64_t H = args.dout.dim(1), k = args.op.indices.dim(1);
+  const std::int64_t floats =
+      k * (args.dcache.dim(1) + (is_queries_back_512(args, arch) ? 0 : 2 * H));
+  return std::clamp<std::int64_t>(kMost / (4 * floats), 1, args.dout.dim(0));
+}
+
+SparseMlaBackTemporaries::SparseMlaBackTemporaries(const SparseMlaBackArgs& args,
+                                                   std::int64_t tokens, const Arch& arch,
+                                                   Arena& scratch) {
+  const std::int64_t H = args.dout.dim(1), k = args.op.indices.dim(1);
+  dkeys = scratch.take(DType::kF32, {tokens * k, args.dcache.dim(1)});
+  if (is_queries_back_512(args, arch)) return;
+  p = scratch.take(DType::kF32, {tokens, H, k});
+  ds = scratch.take(DType::kF32, {tokens, H, k});
+}
+
+void launch_queries_back(const SparseMlaBackArgs& args, const SparseMlaBackTemporaries& to,
                          const Gpu& gpu) {
   const std::int64_t T = args.dout.dim(0), H = args.dout.dim(1), k = args.op.indices.dim(1);
-  const Arena::Scope scope(scratch);
-  const Tensor p = scratch.take(DType::kF32, {T, H, k}), ds = scratch.take(DType::kF32, {T, H, k});
   with_elements(args.op.q_latent, [&]<class Q>(Q*) {
     const Attention<Q> a = {.q_latent = heads_of<const Q>(args.op.q_latent),
                             .q_rope = heads_of<const Q>(args.op.q_rope),
@@ -139,9 +154,9 @@ void launch_queries_back(const SparseMlaBackArgs& args, const Tensor& dkeys, Are
                             .k = k,
                             .scale = args.op.softmax_scale,
                             .rows = latent_rows(args.op.kv),
-                            .p = p.ptr<float>(),
-                            .ds = ds.ptr<float>(),
-                            .dkeys = dkeys.ptr<float>()};
+                            .p = to.p.ptr<float>(),
+                            .ds = to.ds.ptr<float>(),
+                            .dkeys = to.dkeys.ptr<float>()};
     const dim3 heads(static_cast<unsigned>(T), static_cast<unsigned>(H));
     with_cache_type(args.op.kv.format, [&]<class Cache>(Cache) {
       weigh_keys<Q, Cache><<<heads, kBlock, 0, gpu.stream>>>(a);
@@ -153,23 +168,21 @@ void launch_queries_back(const SparseMlaBackArgs& args, const Tensor& dkeys, Are
 }
 
 void launch_sparse_mla_back(const SparseMlaBackArgs& args, Arena& scratch, const Gpu& gpu) {
-  const std::int64_t T = args.dout.dim(0), H = args.dout.dim(1), k = args.op.indices.dim(1);
-  if (args.dout.size() == 0 || k == 0) return;
-  const bool on_tensor_cores = is_queries_back_512(args, gpu.arch);
-  const std::int64_t width = args.dcache.dim(1);
-  const std::int64_t a_token = 4 * k * (width + (on_tensor_cores ? 0 : 2 * H));
-  const std::int64_t most = std::clamp<std::int64_t>(kScratch / a_token, 1, T);
+  const std::int64_t T = args.dout.dim(0);
+  if (args.dout.size() == 0 || args.op.indices.dim(1) == 0) return;
+  const std::int64_t most = SparseMlaBackTemporaries::most_tokens(args, gpu.arch);
   for (std::int64_t first = 0; first < T; first += most) {
     const Arena::Scope scope(scratch);
     const std::int64_t count = std::min(most, T - first);
     const SparseMlaBackArgs some = slice_of(args, first, count);
-    const Tensor dkeys = scratch.take(DType::kF32, {count * k, width});
-    if (on_tensor_cores) {
-      launch_queries_back_512(some, dkeys, gpu);
+    const SparseMlaBackTemporaries memory(some, count, gpu.arch, scratch);
+    if (is_queries_back_512(args, gpu.arch)) {
+      launch_queries_back_512(some, memory.dkeys, gpu);
     } else {
-      launch_queries_back(some, dkeys, scratch, gpu);
+      launch_queries_back(some, memory, gpu);
     }
-    launch_add_at({.places = some.op.indices, .from = dkeys, .to = args.dcache}, scratch, gpu);
+    launch_add_at({.places = some.op.indices, .from = memory.dkeys, .to = args.dcache}, scratch,
+                  gpu);
   }
   launch_zero(args.dout, nullptr, gpu);
 }

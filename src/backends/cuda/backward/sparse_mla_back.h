@@ -2,15 +2,12 @@
 // for each selected key of a token.
 #pragma once
 
-#include "backends/cuda/gpu.h"
-#include "ops/backward/attention.h"
-#include "tensor/arena.h"
+#include "backends/cuda/backward/temporaries.h"
 
 namespace glint::cuda {
 
-// Writes dkeys [T * k, latent + rope] f32: row t * k + j of key j of token t, nothing where its
-// index is -1. Adds to dq_latent and dq_rope.
-void launch_queries_back(const SparseMlaBackArgs& args, const Tensor& dkeys, Arena& scratch,
+// Writes to.dkeys, nothing where a key's index is -1. Adds to dq_latent and dq_rope.
+void launch_queries_back(const SparseMlaBackArgs& args, const SparseMlaBackTemporaries& to,
                          const Gpu& gpu);
 
 // The same on the tensor cores: of bf16 queries over bf16 latents of 512 + 64, with gradients and
