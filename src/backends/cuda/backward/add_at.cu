@@ -50,20 +50,16 @@ __global__ void __launch_bounds__(kBlock)
   store(out, sum, left);
 }
 
-struct Sort {
-  const unsigned* unsorted_keys = nullptr;
-  unsigned* keys = nullptr;
-  const int* unsorted_numbers = nullptr;
-  int* numbers = nullptr;
-  int count = 0;
-  unsigned none = 0;
-};
+unsigned* keys_of(const Tensor& x) { return reinterpret_cast<unsigned*>(x.data); }
+
 // Without `memory`: how many bytes it takes.
-void sort_rows(const Sort& s, void* memory, std::size_t& bytes, cudaStream_t stream) {
-  check_cuda(
-      cub::DeviceRadixSort::SortPairs(memory, bytes, s.unsorted_keys, s.keys, s.unsorted_numbers,
-                                      s.numbers, s.count, 0, std::bit_width(s.none), stream),
-      "sort rows by place");
+void sort_rows(const AddAtTemporaries& rows, unsigned none, void* memory, std::size_t& bytes,
+               cudaStream_t stream) {
+  check_cuda(cub::DeviceRadixSort::SortPairs(
+                 memory, bytes, keys_of(rows.unsorted_keys), keys_of(rows.keys),
+                 rows.unsorted_numbers.ptr<int>(), rows.numbers.ptr<int>(),
+                 static_cast<int>(rows.keys.dim(0)), 0, std::bit_width(none), stream),
+             "sort rows by place");
 }
 
 }  // namespace
@@ -73,8 +69,7 @@ AddAtTemporaries::AddAtTemporaries(std::int64_t rows, std::int64_t places, Arena
     *x = scratch.take(DType::kI32, {rows});
   }
   std::size_t bytes = 0;
-  sort_rows({.count = static_cast<int>(rows), .none = static_cast<unsigned>(places)}, nullptr,
-            bytes, nullptr);
+  sort_rows(*this, static_cast<unsigned>(places), nullptr, bytes, nullptr);
   sort = scratch.take(DType::kU8, {static_cast<std::int64_t>(bytes)});
 }
 
@@ -85,21 +80,17 @@ void launch_add_at(const AddAtArgs& args, Arena& scratch, const Gpu& gpu) {
   const Arena::Scope scope(scratch);
   const AddAtTemporaries memory(count, args.to.dim(0), scratch);
   const auto none = static_cast<unsigned>(args.to.dim(0));
-  const auto unsorted_keys = reinterpret_cast<unsigned*>(memory.unsorted_keys.data);
-  const auto keys = reinterpret_cast<unsigned*>(memory.keys.data);
-  int *const unsorted_numbers = memory.unsorted_numbers.ptr<int>(), *const numbers =
-                                                                        memory.numbers.ptr<int>();
   const auto blocks = static_cast<unsigned>((count + kBlock - 1) / kBlock);
   number_rows<<<blocks, kBlock, 0, gpu.stream>>>(args.places.ptr<std::int32_t>(), args.limit, count,
-                                                 none, unsorted_keys, unsorted_numbers);
+                                                 none, keys_of(memory.unsorted_keys),
+                                                 memory.unsorted_numbers.ptr<int>());
   auto bytes = static_cast<std::size_t>(memory.sort.size());
-  sort_rows({unsorted_keys, keys, unsorted_numbers, numbers, count, none}, memory.sort.data, bytes,
-            gpu.stream);
+  sort_rows(memory, none, memory.sort.data, bytes, gpu.stream);
   const std::int64_t across = kBlock * kVec;
   const dim3 grid(static_cast<unsigned>(count),
                   static_cast<unsigned>((columns + across - 1) / across));
-  add_at<<<grid, kBlock, 0, gpu.stream>>>(keys, numbers, count, none,
-                                          {args.from.ptr<float>(), args.from.stride[0]},
+  add_at<<<grid, kBlock, 0, gpu.stream>>>(keys_of(memory.keys), memory.numbers.ptr<int>(), count,
+                                          none, {args.from.ptr<float>(), args.from.stride[0]},
                                           {args.to.ptr<float>(), args.to.stride[0]}, columns);
 }
 
