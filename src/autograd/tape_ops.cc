@@ -8,9 +8,18 @@
 namespace glint {
 namespace {
 
-// The first and the last byte of two tensors may overlap although no element does, as columns of
-// the same rows: then a copy is made in vain.
-bool overlap(const Tensor& a, const Tensor& b) { return a.data < end_of(b) && b.data < end_of(a); }
+// Whether they share memory. Columns of the same rows lie between one another, and share none.
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (a.data >= end_of(b) || b.data >= end_of(a)) return false;
+  const auto pitch = [](const Tensor& x) {
+    return x.stride[0] * static_cast<std::int64_t>(size_of(x.dtype));
+  };
+  const auto width = [](const Tensor& x) { return end_of(x[0]) - x.data; };
+  if (pitch(a) != pitch(b)) return true;
+  std::int64_t begin = (b.data - a.data) % pitch(a);  // of b's rows, from where a's begin
+  if (begin < 0) begin += pitch(a);
+  return begin < width(a) || begin + width(b) > pitch(a);
+}
 
 // The ids, counted from the first row of a part of the vocabulary; -1: of another part.
 std::vector<std::int32_t> ids_within(const EmbedArgs& args, Device& device) {

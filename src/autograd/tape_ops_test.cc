@@ -119,6 +119,28 @@ TEST_F(TapeTest, values_that_are_overwritten_are_kept) {
   }
 }
 
+// As the latent and the rotated key of a token, which lie in one row.
+TEST_F(TapeTest, columns_that_others_lie_between_are_kept_where_they_are) {
+  const Tensor rows = arena_.take(DType::kF32, {3, 8});
+  for (std::int64_t i = 0; i < rows.size(); ++i) {
+    rows.ptr<float>()[i] = static_cast<float>(random_.uniform());
+  }
+  const Tensor norm = random({4}), out = arena_.take(DType::kF32, {3, 4});
+  const auto copied_bytes = [&](const Tensor& written) {
+    const Arena::Retain retain(arena_);
+    const std::size_t before = arena_.mark().taken;
+    tape_.record(arena_, shadow_, [&] {
+      tape_.rms_norm({.x = rows.first(4), .weight = norm, .out = out});
+      tape_.rms_norm({.x = out, .weight = norm, .out = written});
+    });
+    tape_.forget();
+    return arena_.mark().taken - before;
+  };
+  EXPECT_EQ(copied_bytes(rows.last(4)), 0);
+  EXPECT_GT(copied_bytes(rows.slice(1, 3, 4)), 0);
+  EXPECT_GT(copied_bytes(rows.first(4)), 0);
+}
+
 TEST_F(TapeTest, what_nothing_flows_into_is_skipped) {
   const Tensor x = arena_.take(DType::kF32, {2, 3}), out = arena_.take(DType::kF32, {2, 4});
   const Tensor other = arena_.take(DType::kF32, {2, 4});

@@ -138,8 +138,8 @@ Command train_gradients_command() {
        .description =
            "Computes the mean cross-entropy of given tokens and its gradient, through the very "
            "ops that serve the model: the forward pass gives the bits that `glint score` gives. "
-           "Experts and keys are chosen once and count as constants. One layer at a time is "
-           "computed again for its gradient, so that memory does not grow with the depth. For "
+           "Experts and keys are chosen once and count as constants. Half a layer at a time "
+           "is computed again for its gradient, so that memory hardly grows with the depth. For "
            "comparing with another implementation, and for looking at what a text would change.",
        .examples =
            {{"glint train gradients models/glm5-tiny --ids ids.txt --out g.safetensors --dtype f32",

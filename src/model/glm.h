@@ -69,6 +69,9 @@ class Pass {
   void layer(int i, const LayerChoices& choices = {});
   // A layer that is not among the model's, as the MTP layer's; `i` names its caches.
   void layer(int i, const LayerWeights& weights, const LayerChoices& choices);
+  // Its halves: attention answers with stream.delta, which feed_forward adds before its own.
+  void attention(int i, const AttentionWeights& weights, const LayerChoices& choices);
+  void feed_forward(int i, const LayerWeights& weights, const LayerChoices& choices);
   // `routed` [MoE layers of the range * T, k] i32: the experts chosen, written; or empty.
   void layers(LayerRange range, const Tensor& routed = {}, const Taps* taps = nullptr);
   // x with the last block's answer added: the input of the next layer.
@@ -85,9 +88,6 @@ class Pass {
   Tensor selected;
 
  private:
-  void attention(int layer, const AttentionWeights& weights, const LayerChoices& choices);
-  void feed_forward(int layer, const LayerWeights& weights, const LayerChoices& choices);
-
   const Model& m;
   const BatchView& batch;
   Arena& arena;

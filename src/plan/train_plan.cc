@@ -91,7 +91,7 @@ class Planner {
   // Tokens whose rows a GPU holds between blocks: sequence parallel.
   double own_rows() const { return static_cast<double>(o_.tokens_per_gpu) / l_.tp; }
 
-  // One layer's temporaries in BF16, kept for its backward pass, and their gradients in f32.
+  // Half a layer's temporaries in BF16, kept for its backward pass, and their gradients in f32.
   double layer_bytes() const {
     const double T = o_.tokens_per_gpu, H = static_cast<double>(c_.hidden_size);
     const double heads = static_cast<double>(c_.num_attention_heads) / l_.tp;
@@ -99,13 +99,15 @@ class Planner {
     const double attention = T * (heads * width + static_cast<double>(c_.q_lora_rank));
     const auto inner = static_cast<double>(c_.moe_intermediate_size);
     const double routed = own_rows() * c_.num_experts_per_tok * (2 * H + 3 * inner);
-    return 3 * 2 * (attention + routed + 4 * own_rows() * H);
+    return 3 * 2 * (std::max(attention, routed) + 4 * own_rows() * H);
   }
 
   TrainMemory memory_of(int stage) const {
     const Held h = held(stage);
-    // Inputs are f32; the chosen keys are kept as well, and experts' numbers are little beside.
-    const double a_token = 4.0 * static_cast<double>(c_.hidden_size + c_.index_topk);
+    // Inputs are f32, attention's answers BF16; the chosen keys are kept as well, and experts'
+    // numbers are little beside.
+    const double a_token = 6.0 * static_cast<double>(c_.hidden_size) +
+                           4.0 * static_cast<double>(c_.index_topk);
     const int in_flight = l_.pp - stage;
     const auto vocab = static_cast<double>(c_.vocab_size) / l_.tp;
     TrainMemory m;

@@ -112,8 +112,12 @@ Status BatchPass::forward(bool keeps) {
       ++moe_layer;
     }
     routed_.push_back(routed);
+    const LayerWeights& weights = m_.weights.layers[i];
+    const LayerChoices choices = {.routed = routed, .routed_given = given && routed};
     const auto run = [&] {
-      pass().layer(i, {.routed = routed, .routed_given = given && routed});
+      pass().attention(i, weights.attention, choices);
+      if (keeps && !record) answers_.push_back(keep(pass().stream.delta));
+      pass().feed_forward(i, weights, choices);
       if (record) pass().residual();
     };
     record ? context_.record(run) : run();
@@ -242,28 +246,53 @@ void BatchPass::score_drafts(const Tensor& hidden, std::span<TokenScores> scores
 Status BatchPass::layers_back() {
   const KeyCopies copies(context_.tape, packed_);
   for (int i = m_.shard.layers.end - 1; i >= m_.shard.layers.begin; --i) {
-    const Arena::Retain retain(context_.arena);
-    const auto at = static_cast<std::size_t>(i - m_.shard.layers.begin);
-    if (!work_->record) record_again(i);
-    context_.shadow.set_live(residual());
-    context_.tape.backward(work_->record ? work_->record->marks[at] : 0);
+    if (work_->record) {
+      context_.shadow.set_live(residual());
+      context_.tape.backward(
+          work_->record->marks[static_cast<std::size_t>(i - m_.shard.layers.begin)]);
+    } else {
+      feed_forward_back(i);
+      attention_back(i);
+    }
     expect_no_remains(residual(), "a layer");
     if (!done_()) return interrupted();
   }
   return Ok{};
 }
 
-// A layer with what it chose in the forward pass.
-void BatchPass::record_again(int layer) {
+// From the residual that enters the next layer, with the experts that the forward pass chose.
+void BatchPass::feed_forward_back(int layer) {
+  const Arena::Retain retain(context_.arena);
   const auto at = static_cast<std::size_t>(layer - m_.shard.layers.begin);
-  copy(residual(), inputs_[at], context_.device());
-  copy(pass().selected, selected_[at], context_.device());
+  Stream& stream = pass().stream;
+  copy(stream.x, inputs_[at], context_.device());
+  copy(stream.delta, answers_[at], context_.device());
+  stream.has_delta = true;
   context_.record([&] {
-    pass().layer(layer, {.routed = routed_[at],
-                         .routed_given = static_cast<bool>(routed_[at]),
-                         .selection_given = true});
+    pass().feed_forward(
+        layer, m_.weights.layers[layer],
+        {.routed = routed_[at], .routed_given = static_cast<bool>(routed_[at])});
     pass().residual();
   });
+  context_.shadow.set_live(stream.x);
+  context_.tape.backward();
+}
+
+// From what the feed-forward network read, with the keys that the forward pass selected.
+void BatchPass::attention_back(int layer) {
+  const Arena::Retain retain(context_.arena);
+  const auto at = static_cast<std::size_t>(layer - m_.shard.layers.begin);
+  Stream& stream = pass().stream;
+  copy(stream.x, inputs_[at], context_.device());
+  copy(pass().selected, selected_[at], context_.device());
+  stream.has_delta = false;
+  context_.record([&] {
+    pass().attention(layer, m_.weights.layers[layer].attention, {.selection_given = true});
+  });
+  context_.shadow.set_live(stream.x);
+  context_.shadow.set_live(stream.delta);
+  context_.tape.backward();
+  stream.has_delta = false;
 }
 
 void BatchPass::embed_back() {

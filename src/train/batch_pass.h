@@ -64,7 +64,9 @@ class BatchPass {
   MtpArgs run_drafts(const Tensor& hidden, const PackedRows& draft, const Run& run);
   void score_drafts(const Tensor& hidden, std::span<TokenScores> scores);
   Status layers_back();
-  void record_again(int layer);
+  // Half a layer, computed again: its temporaries are gone before those of the other half come.
+  void feed_forward_back(int layer);
+  void attention_back(int layer);
   void embed_back();
   // That of what entered, for the stage before.
   void keep_gradient();
@@ -85,6 +87,7 @@ class BatchPass {
   std::optional<Work> work_;
   Tensor gradient_;               // of what entered: [T, hidden] f32
   std::vector<Tensor> inputs_;    // of each layer: [T, hidden] f32
+  std::vector<Tensor> answers_;   // of each attention: [T, hidden], of the activations' type
   std::vector<Tensor> routed_;    // [T, k] i32, empty of dense layers
   std::vector<Tensor> selected_;  // [T, index_topk] i32
 };

@@ -99,8 +99,7 @@ bool GradientPass::reserve(PassTrial& trial, const PassMemory& need, const Batch
   const auto reserve = [](Arena& arena, std::int64_t bytes) {
     return arena.reserve(static_cast<std::size_t>(bytes));
   };
-  bool has_room = trial.reserve_scratch() && reserve(context_.arena, need.pass) &&
-                  reserve(context_.scratch, need.loss);
+  bool has_room = trial.reserve_scratch() && reserve(context_.arena, need.pass);
   for (std::size_t i = 0; i < need.num_saved; ++i) {
     has_room = has_room && reserve(context_.saved(i), need.saved);
   }
@@ -113,7 +112,6 @@ PassMemory GradientPass::used_memory() {
     return static_cast<std::int64_t>(arena.high_water());
   };
   return {.pass = most(context_.arena),
-          .loss = most(context_.scratch),
           .saved = most(context_.saved(0)),
           .scratch = model_.backend().scratch_bytes(),
           .gradients = context_.gradients().scratch_bytes()};

@@ -19,9 +19,9 @@ LossHead::Logits LossHead::logits_of(const Tensor& predicting, const Chunk& rows
   const Weight& head = m_.weights.lm_head;
   const LinearArgs product = {.x = predicting.slice(0, rows.first, rows.count),
                               .weight = head,
-                              .out = context_.scratch.take(DType::kF32, {rows.count, head.rows})};
+                              .out = context_.arena.take(DType::kF32, {rows.count, head.rows})};
   m_.ops.linear(product);
-  return {product, gather_logits(m_, product.out, context_.scratch)};
+  return {product, gather_logits(m_, product.out, context_.arena)};
 }
 
 LossHead::Scores LossHead::scores_of(const Tensor& logits, const Tensor& targets,
@@ -30,8 +30,8 @@ LossHead::Scores LossHead::scores_of(const Tensor& logits, const Tensor& targets
   const LogProbsArgs args = {.logits = logits,
                              .targets = targets,
                              .temperature = temperature,
-                             .log_probs = context_.scratch.take(DType::kF32, {R}),
-                             .entropies = context_.scratch.take(DType::kF32, {R})};
+                             .log_probs = context_.arena.take(DType::kF32, {R}),
+                             .entropies = context_.arena.take(DType::kF32, {R})};
   context_.gradients().log_probs(args);
   return {.log_probs = download<float>(args.log_probs, context_.device()),
           .entropies = download<float>(args.entropies, context_.device())};
@@ -42,15 +42,15 @@ std::vector<float> LossHead::served_of(const Tensor& logits, const Tensor& targe
   std::vector<std::int32_t> all(static_cast<std::size_t>(R));
   std::iota(all.begin(), all.end(), 0);
   const auto take = [&](DType dtype, std::int64_t columns) {
-    return context_.scratch.take(dtype, {R, columns});
+    return context_.arena.take(dtype, {R, columns});
   };
-  const Tensor log_probs = context_.scratch.take(DType::kF32, {R});
+  const Tensor log_probs = context_.arena.take(DType::kF32, {R});
   m_.ops.token_log_probs({.logits = logits,
-                          .rows = upload(all, {R}, context_.scratch),
+                          .rows = upload(all, {R}, context_.arena),
                           .ids = targets,
                           .num_ids = m_.config.vocab_size,
                           .log_probs = log_probs,
-                          .ranks = context_.scratch.take(DType::kI32, {R}),
+                          .ranks = context_.arena.take(DType::kI32, {R}),
                           .top_ids = take(DType::kI32, 0),
                           .top_log_probs = take(DType::kF32, 0)});
   return download<float>(log_probs, context_.device());
@@ -62,7 +62,7 @@ LossHead::Scores LossHead::score(const Tensor& hidden, const LossRows& tokens, f
   const Tensor predicting = context_.gathered(hidden, tokens.rows);
   Scores all;
   for (const Chunk& rows : chunks(tokens.size())) {
-    const Arena::Scope scope(context_.scratch);
+    const Arena::Scope scope(context_.arena);
     const Tensor logits = logits_of(predicting, rows).all;
     const Tensor targets = ids.slice(0, rows.first, rows.count);
     Scores some = scores_of(logits, targets, temperature);
@@ -100,14 +100,14 @@ LossHead::Scores LossHead::weigh(const LossTerms& terms, const Scores& scores,
 double LossHead::add(const Tensor& hidden, const LossRows& tokens, const LossTerms& terms,
                      const std::function<void(const Tensor&)>& on_logits) {
   if (tokens.size() == 0) return 0;
-  Arena& scratch = context_.scratch;
+  Arena& arena = context_.arena;
   Tensor predicting;
   context_.record([&] { predicting = context_.gathered(hidden, tokens.rows); });
   const Tensor dhidden = context_.shadow.add_to(predicting);
   const Tensor ids = upload(tokens.ids, {tokens.size()}, context_.arena);
   double sum = 0;
   for (const Chunk& rows : chunks(tokens.size())) {
-    const Arena::Scope scope(scratch);
+    const Arena::Mark begin = arena.mark();
     const auto [product, logits] = logits_of(predicting, rows);
     if (on_logits) on_logits(logits);
     const auto first = static_cast<std::size_t>(rows.first);
@@ -116,17 +116,17 @@ double LossHead::add(const Tensor& hidden, const LossRows& tokens, const LossTer
     CrossEntropyArgs args = {.logits = logits,
                              .targets = ids.slice(0, rows.first, rows.count),
                              .temperature = terms.temperature,
-                             .log_probs = scratch.take(DType::kF32, {rows.count})};
+                             .log_probs = arena.take(DType::kF32, {rows.count})};
     if (terms.loss) {
       const Scores scales = weigh(terms, scores_of(logits, args.targets, terms.temperature),
                                   std::span(tokens.places).subspan(first, count));
-      args.scales = upload(scales.log_probs, {rows.count}, scratch);
-      args.entropy_scales = upload(scales.entropies, {rows.count}, scratch);
+      args.scales = upload(scales.log_probs, {rows.count}, arena);
+      args.entropy_scales = upload(scales.entropies, {rows.count}, arena);
       for (const Tensor& one : {args.scales, args.entropy_scales}) m_.mesh.tp->broadcast(one, 0);
     } else {
       std::vector<float> scales;
       for (const float weight : weights) scales.push_back(static_cast<float>(terms.scale * weight));
-      args.scales = upload(scales, {rows.count}, scratch);
+      args.scales = upload(scales, {rows.count}, arena);
     }
     context_.gradients().cross_entropy(args);
     if (m_.mesh.tp->size() > 1) own_logits(m_, logits, product.out);
@@ -136,6 +136,7 @@ double LossHead::add(const Tensor& hidden, const LossRows& tokens, const LossTer
                                       .dweight = context_.tape.gradient_of(m_.weights.lm_head)});
     const std::vector<float> log_probs = download<float>(args.log_probs, context_.device());
     for (std::size_t r = 0; r < count; ++r) sum -= weights[r] * log_probs[r];
+    arena.go_to(begin);  // nothing that is recorded needs it
   }
   return sum;
 }

@@ -20,7 +20,7 @@ struct PassProbes {
 
 struct PassContext {
   explicit PassContext(TapeOps& tape)
-      : tape(tape), arena(tape.device()), scratch(tape.device()), shadow(arena) {}
+      : tape(tape), arena(tape.device()), shadow(arena) {}
 
   // Before the first batch, and whenever the caches were made anew.
   void use(const Model& of, const Tensor& rope_table) {
@@ -46,8 +46,7 @@ struct PassContext {
   TapeOps& tape;
   std::optional<Model> model = {};
   Tensor rotary_table = {};
-  Arena arena;    // of a pass: what it takes, and keeps for its backward pass
-  Arena scratch;  // of the loss
+  Arena arena;  // of a pass: what it takes, and keeps for its backward pass
   Shadow shadow;
   bool keeps_layers = false;  // forward passes record layers, and none is computed again
   PassProbes probes = {};

@@ -103,7 +103,6 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
     return static_cast<std::int64_t>(arena.high_water());
   };
   PassMemory memory = {.pass = most(context.arena),
-                       .loss = most(context.scratch),
                        .saved = most(context.saved(0)),
                        .cache = shape.pages * page_bytes(model_.config(), caches),
                        .scratch = ops_->scratch_bytes(),

@@ -15,7 +15,6 @@ namespace glint {
 struct PassMemory {
   std::int64_t pass = 0;       // arena of the layers; a shadow of it in f32, and one of bf16
   std::int64_t shadow = 0;     // these
-  std::int64_t loss = 0;       // arena of logits and what is made of them
   std::int64_t saved = 0;      // arena of a forward pass until its batch comes back
   std::int64_t cache = 0;      // of keys, and of their gradient
   std::int64_t scratch = 0;    // of the ops
@@ -25,7 +24,7 @@ struct PassMemory {
   std::size_t num_saved = 1;  // batches that are kept at once
 
   std::int64_t total() const {
-    return pass + shadow + loss + static_cast<std::int64_t>(num_saved) * saved + cache + scratch +
+    return pass + shadow + static_cast<std::int64_t>(num_saved) * saved + cache + scratch +
            gradients + edges;
   }
 };

@@ -30,6 +30,9 @@ WeightStack take_turned(const WeightStack& weights, Arena& scratch) {
           .cols = weights.rows,
           .data = scratch.take(dtype, {weights.count, weights.cols, weights.rows})};
 }
+// A gradient is turned so many columns at a time: that of the head is as large as the logits.
+constexpr std::int64_t kColumns = 512;
+
 // [T, H, D] -> head h as [T, D].
 Tensor head(const Tensor& x, std::int64_t h) {
   Tensor rows(x.data + h * x.stride[1] * size_of(x.dtype), x.dtype, {x.dim(0), x.dim(2)});
@@ -109,10 +112,18 @@ void CpuGradients::set_zero(const Tensor& x) {
 void CpuGradients::add_weight_gradient(const Rows& g, const Rows& x, DType type,
                                        const Tensor& dweight) {
   const Arena::Scope scope(scratch_);
-  ops_.linear({.x = turned(g, type),
-               .weight = weight_of(turned(x, x.x.dtype)),
-               .out = dweight,
-               .accumulate = true});
+  const Weight inputs = weight_of(turned(x, x.x.dtype));
+  const std::int64_t N = dweight.dim(0);
+  for (std::int64_t n = 0; n < N; n += kColumns) {
+    const Arena::Scope strip(scratch_);
+    const std::int64_t columns = std::min(kColumns, N - n);
+    Rows part = g;
+    part.x = g.x.slice(1, n, columns);
+    ops_.linear({.x = turned(part, type),
+                 .weight = inputs,
+                 .out = dweight.slice(0, n, columns),
+                 .accumulate = true});
+  }
 }
 
 void CpuGradients::linear_back(const LinearBackArgs& args) {
@@ -122,6 +133,7 @@ void CpuGradients::linear_back(const LinearBackArgs& args) {
   if (T == 0) return;
   const DType type = product_type(args.op.x.dtype, args.op.weight.format);
   if (args.dx) {
+    const Arena::Scope turned_weight(scratch_);
     const Tensor& w = args.op.weight.data;
     ops_.linear({.x = cast(args.dout, type),
                  .weight = weight_of(turned({.x = w, .count = w.dim(0)}, w.dtype)),
@@ -147,6 +159,7 @@ void CpuGradients::grouped_linear_back(const GroupedLinearBackArgs& args) {
   if (R == 0) return;
   const DType type = product_type(args.op.x.dtype, weights[0].format);
   if (args.dx) {
+    const Arena::Scope turned_weights(scratch_);
     const bool in_place = !rows && args.dx.is_dense();
     const Tensor part = in_place ? args.dx.slice(0, 0, R) : scratch_.take(DType::kF32, {R, K});
     ops_.grouped_linear({.x = cast(args.dout.slice(0, 0, R), type),
@@ -192,6 +205,7 @@ void CpuGradients::per_head_back(const PerHeadBackArgs& args) {
   if (T == 0) return;
   const DType type = product_type(args.op.x.dtype, args.op.weights[0].format);
   if (args.dx) {
+    const Arena::Scope turned_weights(scratch_);
     ops_.per_head({.x = cast(args.dout, type),
                    .weights = turned(args.op.weights, [](std::int64_t) { return true; }),
                    .out = args.dx,
@@ -226,6 +240,7 @@ class CpuGradients::Plan final : public PlanGradients {
     const Weight& w = args.op.weight;
     const DType type = product_type(args.op.x.dtype, w.format);
     if (args.dx) {
+      const Arena::Scope turned_weight(scratch_);
       ops_.linear({.x = cast(args.dout, type),
                    .weight = weight_of(scratch_.take(w.data.dtype, {w.cols, w.rows})),
                    .out = args.dx,
@@ -242,6 +257,7 @@ class CpuGradients::Plan final : public PlanGradients {
     const std::int64_t R = args.dout.dim(0), S = args.op.x.dim(0);
     const DType type = product_type(args.op.x.dtype, weights[0].format);
     if (args.dx) {
+      const Arena::Scope turned_weights(scratch_);
       const bool in_place = !args.op.rows && args.dx.is_dense();
       ops_.grouped_linear(
           {.x = cast(args.dout, type),
@@ -258,6 +274,7 @@ class CpuGradients::Plan final : public PlanGradients {
     const Arena::Scope scope(scratch_);
     const DType type = product_type(args.op.x.dtype, args.op.weights[0].format);
     if (args.dx) {
+      const Arena::Scope turned_weights(scratch_);
       ops_.per_head({.x = cast(args.dout, type),
                      .weights = take_turned(args.op.weights, scratch_),
                      .out = args.dx,
@@ -276,10 +293,12 @@ class CpuGradients::Plan final : public PlanGradients {
   Tensor cast(const Tensor& x, DType to) { return x.dtype == to ? x : take_cast(x, to, scratch_); }
   void add_weight_gradient(const Tensor& g, const Tensor& x, std::int64_t count, DType type) {
     const Arena::Scope scope(scratch_);
-    const Tensor turned = scratch_.take(type, {g.dim(1), count});
+    const Weight inputs = weight_of(scratch_.take(x.dtype, {x.dim(1), count}));
+    const std::int64_t columns = std::min(kColumns, g.dim(1));
+    const Tensor turned = scratch_.take(type, {columns, count});
     ops_.linear({.x = turned,
-                 .weight = weight_of(scratch_.take(x.dtype, {x.dim(1), count})),
-                 .out = Tensor(turned.data, DType::kF32, {g.dim(1), x.dim(1)}),
+                 .weight = inputs,
+                 .out = Tensor(turned.data, DType::kF32, {columns, x.dim(1)}),
                  .accumulate = true});
   }
 
