@@ -106,8 +106,8 @@ class Planner {
     const Held h = held(stage);
     // Inputs are f32, attention's answers BF16; the chosen keys are kept as well, and experts'
     // numbers are little beside.
-    const double a_token = 6.0 * static_cast<double>(c_.hidden_size) +
-                           4.0 * static_cast<double>(c_.index_topk);
+    const double a_token =
+        6.0 * static_cast<double>(c_.hidden_size) + 4.0 * static_cast<double>(c_.index_topk);
     const int in_flight = l_.pp - stage;
     const auto vocab = static_cast<double>(c_.vocab_size) / l_.tp;
     TrainMemory m;

@@ -269,9 +269,8 @@ void BatchPass::feed_forward_back(int layer) {
   copy(stream.delta, answers_[at], context_.device());
   stream.has_delta = true;
   context_.record([&] {
-    pass().feed_forward(
-        layer, m_.weights.layers[layer],
-        {.routed = routed_[at], .routed_given = static_cast<bool>(routed_[at])});
+    pass().feed_forward(layer, m_.weights.layers[layer],
+                        {.routed = routed_[at], .routed_given = static_cast<bool>(routed_[at])});
     pass().residual();
   });
   context_.shadow.set_live(stream.x);

@@ -2,11 +2,11 @@
 // tokens, as one rank computes it, or its stage of the layers.
 //
 // A forward pass keeps what enters each layer and what the layer chose: experts and keys. The
-// backward pass then computes half a layer at a time again, with these choices, records it, and goes
-// back through it: memory holds the temporaries of half a layer, whatever the depth. Where batches are
-// known ahead, and a host has memory enough, the forward pass records the layers itself: the same
-// bits, in less time. (On a GPU what is recorded rounds otherwise than the blocks that serve.)
-// Sequences of a batch lie one after another, without padding, each from position 0.
+// backward pass then computes half a layer at a time again, with these choices, records it, and
+// goes back through it: memory holds the temporaries of half a layer, whatever the depth. Where
+// batches are known ahead, and a host has memory enough, the forward pass records the layers
+// itself: the same bits, in less time. (On a GPU what is recorded rounds otherwise than the blocks
+// that serve.) Sequences of a batch lie one after another, without padding, each from position 0.
 #pragma once
 
 #include "train/gradient_source.h"

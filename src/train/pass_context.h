@@ -19,8 +19,7 @@ struct PassProbes {
 };
 
 struct PassContext {
-  explicit PassContext(TapeOps& tape)
-      : tape(tape), arena(tape.device()), shadow(arena) {}
+  explicit PassContext(TapeOps& tape) : tape(tape), arena(tape.device()), shadow(arena) {}
 
   // Before the first batch, and whenever the caches were made anew.
   void use(const Model& of, const Tensor& rope_table) {

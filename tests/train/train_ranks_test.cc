@@ -538,8 +538,7 @@ TEST(TrainRanks, take_the_memory_that_they_planned) {
         const auto trial = PassTrial::make(ranks->model(rank), ranks->tape(rank)).value();
         const PassMemory planned = trial->run(batch, keeps_layers && shape.pp == 1).value();
         const PassMemory used = ranks->pass(rank).used_memory();
-        for (const auto part :
-             {&PassMemory::pass, &PassMemory::saved, &PassMemory::gradients}) {
+        for (const auto part : {&PassMemory::pass, &PassMemory::saved, &PassMemory::gradients}) {
           EXPECT_LE(used.*part, planned.*part);
         }
       }
