@@ -1,6 +1,7 @@
 #include "autograd/tape_comm.h"
 
 #include "comm/host_rows.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 
@@ -24,7 +25,6 @@ void TapeOps::all_reduce(Comm& comm, const Tensor& partial, const Tensor& out) {
 void TapeOps::all_gather(Comm& comm, const Tensor& mine, const Tensor& all) {
   const bool is_index = all.dtype == DType::kI32;
   if (!recording() || is_index) return comm.all_gather(mine, all);
-  GLINT_CHECK(device().is_host(), "a recorded gather is in the host's memory");
   about_to_update(all);
   comm.all_gather(mine, all);
   add_step({}, [=, this, &comm] {
@@ -44,12 +44,14 @@ void TapeOps::exchange(Comm& comm, const ExchangeArgs& args) {
   comm.exchange(args);
   const bool is_index = args.x.dtype == DType::kI32;
   if (!recording() || is_index) return;
-  GLINT_CHECK(args.rows && args.out.is_dense() && device().is_host(),
-              "a recorded exchange is of chosen rows, in the host's memory");
-  std::int64_t count = begin_of(args, comm.rank(), comm.size());
+  GLINT_CHECK(args.rows && args.out.is_dense(), "a recorded exchange is of chosen rows");
+  std::vector<std::int32_t> offsets = download<std::int32_t>(args.offsets, device());
+  ExchangeArgs told = args;  // by what a plan may read
+  told.offsets.data = reinterpret_cast<std::byte*>(offsets.data());
+  std::int64_t count = begin_of(told, comm.rank(), comm.size());
   if (args.backwards) {
     count = 0;
-    for (int r = 0; r < comm.size(); ++r) count += dealt(args, r, comm.rank());
+    for (int r = 0; r < comm.size(); ++r) count += dealt(told, r, comm.rank());
   }
   const std::vector<std::int32_t> first(args.first.begin(), args.first.end());
   add_step({}, [=, this, &comm] {

@@ -41,8 +41,8 @@ struct TrainPlanOptions {
 // Bytes of one GPU.
 struct TrainMemory {
   std::int64_t weights = 0, gradients = 0, optimizer = 0;
-  std::int64_t saved = 0;    // inputs of layers, from which they are computed again
-  std::int64_t layer = 0;    // the one that is computed again, with its gradients
+  std::int64_t saved = 0;    // inputs of half layers, from which they are computed again
+  std::int64_t layer = 0;    // half of one, computed again, with its gradients
   std::int64_t buffers = 0;  // of log-probabilities and of weights on their way to the engine
 
   std::int64_t total() const { return weights + gradients + optimizer + saved + layer + buffers; }

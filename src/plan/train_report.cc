@@ -22,8 +22,8 @@ std::string memory(const TrainPlan& p) {
                p.offloads
                    ? str("on the host, ", human_bytes(p.host_of_node), " of each node with weights")
                    : human_bytes(m.optimizer));
-  text += line("inputs of layers", human_bytes(m.saved));
-  text += line("a layer computed again", human_bytes(m.layer));
+  text += line("inputs of half layers", human_bytes(m.saved));
+  text += line("half a layer, again", human_bytes(m.layer));
   if (m.buffers > 0) text += line("buffers", human_bytes(m.buffers));
   text += line("in all", str(human_bytes(m.total()), " of ", human_bytes(p.budget), "; 15 % of ",
                              human_bytes(p.options.device.memory), " stays free"));

@@ -110,7 +110,7 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   t->meeting_.shape.reduce_slices = 0;
   t->tp_ = std::make_unique<NullComm>(0, layout.ep > 1 ? layout.tp : options.shape.tp);
   t->cp_ = std::make_unique<NullComm>(0, options.shape.cp);
-  t->ops_ = t->meeting(std::move(t->ops_));
+  t->ops_ = t->meeting(std::move(t->ops_), *t->tp_, *t->cp_);
   t->ep_ = std::make_unique<NullComm>(t->shard_.shard, layout.ep);
   if (layout.moves_experts) {
     GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->shard_, t->device_));
@@ -127,8 +127,8 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   return t;
 }
 
-std::unique_ptr<Ops> StepTrial::meeting(std::unique_ptr<Ops> ops) {
-  return ops_of_rank(std::move(ops), meeting_, *tp_, *cp_, weights_);
+std::unique_ptr<Ops> StepTrial::meeting(std::unique_ptr<Ops> ops, Comm& tp, Comm& cp) {
+  return ops_of_rank(std::move(ops), meeting_, tp, cp, weights_);
 }
 
 Model StepTrial::model() {

@@ -80,8 +80,9 @@ class StepTrial {
 
   // For passes of the caller's own.
   Model model();
-  // `ops` as those of model(), behind what meets the other ranks; the trial outlives the result.
-  std::unique_ptr<Ops> meeting(std::unique_ptr<Ops> ops);
+  // `ops` as those of model(), behind what meets the other ranks in these groups, which are those
+  // of model() or decorate them; all outlive the result.
+  std::unique_ptr<Ops> meeting(std::unique_ptr<Ops> ops, Comm& tp, Comm& cp);
   const PlanOps& ops() const { return *plan_; }
   ModelWeights& weights() { return weights_; }
   const std::vector<ModelTensor>& tensors() const { return weights_.tensors; }

@@ -54,7 +54,11 @@ Result<std::unique_ptr<PassTrial>> PassTrial::make(LoadedModel& model, TapeOps& 
   t->gradients_ = gradients.get();
   auto own = std::make_unique<TapeOps>(std::move(ops), std::move(gradients));
   t->tape_ = own.get();
-  t->decorated_ = t->trial_->meeting(std::move(own));
+  const Mesh mesh = t->trial_->model().mesh;
+  t->tp_.emplace(*mesh.tp, *own);
+  t->cp_.emplace(*mesh.cp, *own);
+  t->ep_.emplace(*mesh.ep, *own);
+  t->decorated_ = t->trial_->meeting(std::move(own), *t->tp_, *t->cp_);
   return t;
 }
 
@@ -80,7 +84,8 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
   PassContext context(*tape_);
   Tensor table = context.arena.take(DType::kF32, {0, model_.config().qk_rope_head_dim});
   table.shape[0] = std::max(shape.rows, shape.longest);
-  context.use({*decorated_, planned.mesh, shard, model_.config(), trial_->weights(), kv,
+  const Mesh mesh = {.tp = &*tp_, .cp = &*cp_, .ep = &*ep_, .pp = planned.mesh.pp};
+  context.use({*decorated_, mesh, shard, model_.config(), trial_->weights(), kv,
                planned.activations, planned.activity, planned.expert_tables},
               table);
   context.keeps_layers = keeps_layers;

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
-#include "autograd/tape_ops.h"
+#include "autograd/tape_comm.h"
 #include "ops/plan_gradients.h"
 #include "runtime/step_trial.h"
 #include "train/train_sequence.h"
@@ -49,7 +50,8 @@ class PassTrial {
   std::unique_ptr<StepTrial> trial_;
   PlanOps* ops_ = nullptr;
   PlanGradients* gradients_ = nullptr;
-  TapeOps* tape_ = nullptr;         // owns both
+  TapeOps* tape_ = nullptr;  // owns both
+  std::optional<TapeComm> tp_, cp_, ep_;
   std::unique_ptr<Ops> decorated_;  // as the model's, the tape innermost
 };
 
