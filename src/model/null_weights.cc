@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/ceil_div.h"
+#include "model/cut_weight.h"
 
 namespace glint {
 namespace {
@@ -14,16 +15,12 @@ class Maker {
       : c_(config), shard_(shard), o_(options), device_(device) {}
 
   ModelWeights make() {
-    weights_.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
-    if (o_.with_mtp && shard_.is_last()) {
-      weights_.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
+    fill(weights_, [](const ModelTensor&) { return true; });
+    for (int slice = 1; slice < o_.slices; ++slice) {
+      fill(weights_.slices.emplace_back(),
+           [&](const ModelTensor& tensor) { return is_summed(tensor, shard_); });
     }
-    weights_.tensors = model_tensors(c_);
-    for (const ModelTensor& tensor : weights_.tensors) {
-      weights_.is_held.push_back(shard_.holds(tensor, c_, o_.with_mtp));
-      if (!weights_.is_held.back()) continue;
-      std::visit([&](auto held) { make(tensor, held); }, tensor.held(weights_));
-    }
+    filling_ = &weights_;
     if (shard_.is_last() && !weights_.lm_head) {  // tied to the embedding
       weights_.lm_head = {.rows = weights_.embed_tokens.dim(0),
                           .cols = c_.hidden_size,
@@ -34,6 +31,21 @@ class Maker {
   }
 
  private:
+  template <class Wanted>
+  void fill(ModelWeights& to, Wanted wanted) {
+    to.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
+    if (o_.with_mtp && shard_.is_last()) {
+      to.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
+    }
+    to.tensors = model_tensors(c_);
+    filling_ = &to;
+    for (const ModelTensor& tensor : to.tensors) {
+      to.is_held.push_back(shard_.holds(tensor, c_, o_.with_mtp) && wanted(tensor));
+      if (!to.is_held.back()) continue;
+      std::visit([&](auto held) { make(tensor, held); }, tensor.held(to));
+    }
+  }
+
   std::int64_t share(std::int64_t n) const { return ceil_div(n, o_.tp); }
   std::int64_t rows_of(const ModelTensor& t) const {
     const bool cut = t.split == Split::kRows || t.split == Split::kHeads ||
@@ -41,11 +53,10 @@ class Maker {
     return cut && !shard_.is_whole(t) ? share(t.rows) : t.rows;
   }
   std::int64_t cols_of(const ModelTensor& t) const {
-    const bool cut = t.split == Split::kCols || t.split == Split::kExpertCols;
-    return cut && !shard_.is_whole(t) ? share(t.cols) : t.cols;
+    return is_summed(t, shard_) ? ceil_div(share(t.cols), o_.slices) : t.cols;
   }
   int id_of(const ModelTensor& tensor) const {
-    return static_cast<int>(&tensor - weights_.tensors.data());
+    return static_cast<int>(&tensor - filling_->tensors.data());
   }
 
   std::byte* memory(const Tensor& like) {
@@ -130,6 +141,7 @@ class Maker {
   const NullWeightOptions& o_;
   Device& device_;
   ModelWeights weights_;
+  ModelWeights* filling_ = nullptr;  // weights_, or the others of its slices
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ struct NullWeightOptions {
   // Ranks that divide each matrix as the table's Split says. A share that does not come out even is
   // rounded up: the largest rank's.
   int tp = 1;
+  // In which a rank has its columns of what is_summed(): ShardPlan::own_slices.
+  int slices = 1;
   // The type of kv_b_proj's halves where they cannot keep its format.
   DType activations = DType::kBF16;
 };

@@ -19,6 +19,7 @@ TrialOptions trial_options(const DeploymentOptions& o, int stage) {
           .activations = o.activations,
           .latent = o.latent,
           .index = o.index,
+          .shape = {.tp = o.layout.tp, .ep = o.layout.ep, .pp = o.layout.pp, .dp = o.layout.dp},
           .like = o.program.like};
 }
 

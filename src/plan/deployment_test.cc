@@ -58,6 +58,13 @@ TEST(Deployment, of_eight_b200_in_fp8) {
   EXPECT_LT(gib(d.used()), 161);
 }
 
+// Ranks that add up their parts of a sum have them in f32: answers of 8 experts to 8,192 tokens are
+// 1.5 GiB then.
+TEST(Deployment, of_ranks_counts_what_they_meet_with) {
+  const Deployment d = planned(on("b200", 8, Release::kFp8, {.tp = 8}));
+  EXPECT_GT(gib(d.rank.step.step), 2);
+}
+
 TEST(Deployment, of_nvfp4_fits_on_four) {
   EXPECT_TRUE(planned(on("b200", 4, Release::kNvfp4, {.tp = 4})).fits);
   EXPECT_FALSE(planned(on("b200", 4, Release::kFp8, {.tp = 4})).fits);

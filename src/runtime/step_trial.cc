@@ -99,15 +99,16 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                                : std::make_unique<PlanOps>(t->device_);
   t->plan_ = plan.get();
   t->ops_ = std::move(plan);
+  t->meeting_ = t->shard_;
+  t->meeting_.shape = options.shape;
+  t->shard_.shape.whole_experts = options.shape.whole_experts;
   t->weights_ = null_weights(config, t->shard_,
                              {.format = options.format,
                               .with_mtp = options.with_mtp,
                               .tp = layout.tp,
+                              .slices = t->meeting_.own_slices(),
                               .activations = options.activations},
                              t->device_);
-  t->meeting_ = t->shard_;
-  t->meeting_.shape = options.shape;
-  t->meeting_.shape.reduce_slices = 0;
   t->tp_ = std::make_unique<NullComm>(0, layout.ep > 1 ? layout.tp : options.shape.tp);
   t->cp_ = std::make_unique<NullComm>(0, options.shape.cp);
   t->ops_ = t->meeting(std::move(t->ops_), *t->tp_, *t->cp_);

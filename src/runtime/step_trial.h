@@ -42,8 +42,7 @@ struct TrialOptions {
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
-  // How its ranks meet, where steps are to take what theirs do. As if each had one slice of sums: a
-  // rank of several takes more.
+  // How its ranks meet, where steps are to take what theirs do.
   MeshShape shape = {};
   // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
   // of its own. Outlives the trial.

@@ -291,7 +291,9 @@ TEST(RankedExecutor, weights_are_made_on_devices_a_share_by_each_rank) {
 TEST(RankedExecutor, steps_take_what_they_were_planned_to_take) {
   constexpr int kTokens = 300;
   for (const MeshShape& shape :
-       {MeshShape{.tp = 2}, MeshShape{.tp = 2, .ep = 2}, MeshShape{.cp = 2, .dp = 2}}) {
+       {MeshShape{.tp = 2}, MeshShape{.tp = 2, .ep = 2}, MeshShape{.cp = 2, .dp = 2},
+        MeshShape{.reduce_slices = 2}, MeshShape{.tp = 2, .reduce_slices = 4},
+        MeshShape{.reduce_slices = 2, .whole_experts = true}}) {
     SCOPED_TRACE(describe(shape));
     Group group = load_group(shape);
     LoadedModel& leader = group.leader();
