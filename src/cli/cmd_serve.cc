@@ -374,9 +374,12 @@ Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string
   Options options;
   OptionList own(options);
   GLINT_TRY(const TranslatedArgs given, translate_flags(dialect, args, own).in(info.name));
-  GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.args, cli));
-  if (!go_on) return Ok{};
-  return serve(options, given, cli);
+  Result<bool> go_on = prepare_command(info, own, options, given.args, cli);
+  if (!go_on.ok()) return name_file(std::move(go_on).take_error(), given.from_file);
+  if (!go_on.value()) return Ok{};
+  Status status = serve(options, given, cli);
+  if (status.ok()) return status;
+  return name_file(std::move(status).take_error(), given.from_file);
 }
 
 Command serve_like(Dialect dialect, CommandInfo info) {

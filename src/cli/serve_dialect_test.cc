@@ -277,6 +277,27 @@ TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
             "mtp:2");
 }
 
+TEST(ServeDialect, errors_name_the_file_of_a_setting_unless_the_command_line_wins) {
+  const std::string file =
+      write_temporary("serve_dialect_named.yaml", "max_batch_size: 4\nport: 9000\n");
+  const auto named = [&](Dialect dialect, std::vector<std::string> args, const char* error) {
+    args.insert(args.end(), {"--config", file});
+    const Served served = serve(dialect, args);
+    return name_file(invalid(error), served.translated.from_file).message;
+  };
+  EXPECT_EQ(named(Dialect::kTrtllm, {"m"}, "--max-num-seqs is 4, too many"),
+            "--max-num-seqs is 4, too many (max_batch_size in " + file + ")");
+  EXPECT_EQ(named(Dialect::kTrtllm, {"m", "--port", "1"}, "--port is taken"),
+            "--port is taken (port in " + file + ")");
+  EXPECT_EQ(named(Dialect::kGlint, {"m", "--port", "1"}, "--port is taken"), "--port is taken");
+  EXPECT_EQ(named(Dialect::kGlint, {"m"}, "--ports are many"), "--ports are many");
+  const std::string wrong = write_temporary("serve_dialect_size.yaml", "tp_size: two\n");
+  EXPECT_EQ(serve(Dialect::kTrtllm, {"m", "--config", wrong}).error,
+            wrong + ": tp_size expects a number, got \"two\"");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --data-parallel-size-local two")).error,
+            "--data-parallel-size-local expects a number, got \"two\"");
+}
+
 TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {
   const Served json = serve(Dialect::kGlint, {"m", "--speculative-config",
                                               R"({"method": "mtp", "num_speculative_tokens": 3})"});

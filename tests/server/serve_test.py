@@ -200,6 +200,20 @@ def what_is_wrong_is_one_sentence():
     holds(refused(GLINT, "serve", MODEL, "--threads", "-1"), "--threads", "-1")
     holds(refused(GLINT, "serve", MODEL, "--ssl-certfile", MODEL / "config.json"), "--ssl-keyfile")
     holds(refused(GLINT, "serve", MODEL, "--host", "no.such.host.invalid"), "no.such.host.invalid")
+    # A value that a file gave is looked for there.
+    file = FOLDER / "wrong.yaml"
+    for text, place, sentence in (("max_batch_size: many", "max_batch_size in", "--max-num-seqs expects an integer"),
+                                  ("max-num-seqs: 0", "max-num-seqs in", "--max-num-seqs is 0; it must be from 1"),
+                                  ("text-threads: 999", "text-threads in", "--text-threads is 999"),
+                                  ("kv_cache_memory: lots", "kv_cache_memory in", "--kv-cache-memory: a size in bytes"),
+                                  ("speculative_config:\n  method: ngram", "speculative_config.method in", "speculation by"),
+                                  ("sparse_attention_config:\n  index_topk: 3", "sparse_attention_config.index_topk in", "index_topk is 3"),
+                                  ("data-parallel-size: 4\ndata-parallel-size-local: 3", "data-parallel-size-local in", "3 from number 0")):
+        file.write_text(text + "\n")
+        holds(refused(GLINT, "serve", MODEL, "--config", file), sentence, f"{place} {file}")
+    file.write_text("max-num-seqs: 4\n")
+    error = refused(GLINT, "serve", MODEL, "--config", file, "--max-num-seqs", "0")
+    assert "--max-num-seqs is 0" in error and str(file) not in error, error
     with Served([GLINT, "serve", MODEL]) as server:
         port = server.url.rsplit(":", 1)[1]
         holds(refused(GLINT, "serve", MODEL, port=port), port, "another program listens there")

@@ -27,12 +27,29 @@ std::vector<NamedRule> rules_of(const FlagTable& table) {
   return out;
 }
 
+// Whether `name` stands in `text`, and not as the beginning of a longer one.
+bool mentions(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    const bool goes_on = end < text.size() && (is_alnum(text[end]) || text[end] == '-');
+    if (!goes_on) return true;
+  }
+  return false;
+}
+
 // One flag as it was given: `name` with dashes, less those that lead a long one.
 struct Setting {
   std::string name;
   std::optional<std::string> value = {};
   std::string shown = {};  // as the user wrote it, without the value
 };
+
+// A part of the layout or of speculation, as errors call it.
+std::string name_in_errors(const FlagRule& part) {
+  if (part.does == Does::kLayout) return str("--", part.target);
+  if (part.target == "tokens") return "--spec";
+  return part.target == "method" ? "speculation by" : "a draft model";
+}
 
 class Translator {
  public:
@@ -56,16 +73,19 @@ class Translator {
     out_.graphs.given.push_back(setting.value ? setting.shown + " " + *setting.value
                                               : setting.shown);
   }
+  void give(std::string_view option, const std::string& value, const Setting& setting);
+  void note_file(const std::string& name, const Setting& setting);
   Error unknown(const Setting& setting) const;
   Status check_member(const std::string& name, const std::string& shown) const;
-  void set_part(std::map<std::string, std::string>& parts, const FlagRule& rule,
-                const std::string& value);
+  Status set_part(const FlagRule& rule, const std::string& value, const Setting& setting);
+  void forget_overridden();
   Status finish_speculation();
-  Status take_size(const char* name, int& size);
+  void take_size(const char* name, int& size);
   bool balances_outside();
   Result<int> shards_of_server(int shards);
   Result<int> deal_out_shards(int shards);
   Status finish_layout();
+  Status finish_parts();
 
   const Dialect dialect_;
   const FlagTable table_;
@@ -74,6 +94,7 @@ class Translator {
   TranslatedArgs out_;
   std::vector<std::string> from_file_, from_line_, positional_, model_of_file_;
   std::vector<std::string>* target_ = &from_line_;
+  std::string path_;  // of the file that is read
   bool file_wins_ = false;
   std::map<std::string, std::string> speculation_, layout_;  // their parts
 };
@@ -136,6 +157,18 @@ Status Translator::check_member(const std::string& name, const std::string& show
   return invalid(str("unknown key ", quoted(shown), ", did you mean ", meant, "?"));
 }
 
+// An option of `glint serve`.
+void Translator::give(std::string_view option, const std::string& value, const Setting& setting) {
+  const std::string name = str("--", option);
+  note_file(name, setting);
+  target_->push_back(name + "=" + value);
+}
+
+// Where `name` has its value from, if that is a file.
+void Translator::note_file(const std::string& name, const Setting& setting) {
+  if (target_ == &from_file_) out_.from_file.push_back({name, setting.shown, path_});
+}
+
 Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
   FlagRule::Converted converted = {.value = setting.value};
   if (rule.convert != nullptr) {
@@ -148,18 +181,16 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
       if (rule.target == "MODEL") {
         (target_ == &from_file_ ? model_of_file_ : positional_).push_back(*converted.value);
       } else {
-        target_->push_back(str("--", rule.target, "=", *converted.value));
+        give(rule.target, *converted.value, setting);
       }
       break;
     case Does::kExpect:
+      note_file(std::string(rule.target), setting);
       out_.expected.emplace_back(rule.target, *converted.value);
       break;
     case Does::kSpec:
-      set_part(speculation_, rule, *converted.value);
-      break;
     case Does::kLayout:
-      set_part(layout_, rule, *converted.value);
-      break;
+      return set_part(rule, *converted.value, setting);
     case Does::kFile:
       return read_config(*converted.value);
     case Does::kGraphs:
@@ -185,15 +216,14 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
   if (rule.does == Does::kIgnore) {
     ignore(setting, rule.target);
   } else if (rule.does == Does::kLayout) {
-    set_part(layout_, rule, on ? "true" : "false");
+    return set_part(rule, on ? "true" : "false", setting);
   } else if (rule.does == Does::kGraphs) {
     note_graphs(setting);
     return out_.graphs.set(rule.target, on ? "true" : "false");
   } else if (rule.target.find('=') != std::string_view::npos) {
     if (on) target_->push_back(str("--", rule.target));
   } else {
-    target_->push_back(
-        str("--", rule.target, "=", on == (rule.does == Does::kSet) ? "true" : "false"));
+    give(rule.target, on == (rule.does == Does::kSet) ? "true" : "false", setting);
   }
   return Ok{};
 }
@@ -206,8 +236,11 @@ Status Translator::apply(const Setting& setting) {
   const Option* option = find_own(setting.name);
   if (option == nullptr) return unknown(setting);
   // Under its own name: a letter is no long option.
-  target_->push_back(setting.value ? str("--", option->name, "=", *setting.value)
-                                   : "--" + option->name);
+  if (setting.value) {
+    give(option->name, *setting.value, setting);
+  } else {
+    target_->push_back("--" + option->name);
+  }
   return Ok{};
 }
 
@@ -246,6 +279,7 @@ Status Translator::read_config(const std::string& path) {
   }
   if (dialect_ == Dialect::kTrtllm) file_wins_ = true;
   target_ = &from_file_;
+  path_ = path;
   Status status = apply_members("", file, "");
   target_ = &from_line_;
   return std::move(status).in(path);
@@ -325,16 +359,26 @@ Status Translator::read_line(std::span<const std::string> args) {
   return Ok{};
 }
 
-void Translator::set_part(std::map<std::string, std::string>& parts, const FlagRule& rule,
-                          const std::string& value) {
-  std::string& part = parts[std::string(rule.target)];
-  if (part.empty() || file_wins_ == (target_ == &from_file_)) part = value;
+// A part of the layout or of speculation, from whichever of line and file wins.
+Status Translator::set_part(const FlagRule& rule, const std::string& value,
+                            const Setting& setting) {
+  const bool is_layout = rule.does == Does::kLayout;
+  const bool is_number = rule.target == "tokens" || (is_layout && rule.takes != Takes::kSwitch);
+  int number = 0;
+  if (is_number && !option_detail::parse(value, number))
+    return invalid(str(setting.shown, " expects a number, got ", quoted(value)));
+  std::string& part = (is_layout ? layout_ : speculation_)[std::string(rule.target)];
+  if (!part.empty() && file_wins_ != (target_ == &from_file_)) return Ok{};
+  part = value;
+  const std::string name = name_in_errors(rule);
+  std::erase_if(out_.from_file, [&](const FileSetting& each) { return each.name == name; });
+  note_file(name, setting);
+  return Ok{};
 }
 
-Status Translator::take_size(const char* name, int& size) {
+void Translator::take_size(const char* name, int& size) {
   const std::string& text = layout_[name];
-  if (text.empty() || option_detail::parse(text, size)) return Ok{};
-  return invalid(str("--", name, " expects a number, got ", quoted(text)));
+  if (!text.empty()) option_detail::parse(text, size);
 }
 
 // Whether each of vLLM's shards, or those of a machine, are a server, and a balancer stands before
@@ -348,8 +392,8 @@ bool Translator::balances_outside() {
 Result<int> Translator::shards_of_server(int shards) {
   const bool by_machine = layout_["own-dp"].empty() && layout_["server-a-machine"] == "true";
   int here = by_machine ? shards : 1, number = 0;
-  if (by_machine) GLINT_TRY_STATUS(take_size("local-dp", here));
-  GLINT_TRY_STATUS(take_size(by_machine ? "first-dp" : "own-dp", number));
+  if (by_machine) take_size("local-dp", here);
+  take_size(by_machine ? "first-dp" : "own-dp", number);
   const char* const flag = by_machine ? "--data-parallel-hybrid-lb" : "--data-parallel-rank";
   if (here < 1 || number < 0 || number + here > shards) {
     return invalid(str("--data-parallel-size is ", shards, ", and ", flag,
@@ -372,8 +416,8 @@ Result<int> Translator::shards_of_server(int shards) {
 // All of vLLM's `shards`, some of them on each machine, as --nnodes and --node-rank.
 Result<int> Translator::deal_out_shards(int shards) {
   int here = shards, first = 0;
-  GLINT_TRY_STATUS(take_size("local-dp", here));
-  GLINT_TRY_STATUS(take_size("first-dp", first));
+  take_size("local-dp", here);
+  take_size("first-dp", first);
   if (here == shards) return shards;
   if (here < 1 || shards % here != 0 || first % here != 0) {
     return invalid(str("--data-parallel-size is ", shards, ", of which ", here, " from number ",
@@ -392,7 +436,7 @@ Status Translator::finish_layout() {
   std::map<std::string, int> sizes;
   for (const char* name : {"tp", "dp", "ep", "pp", "cp"}) {
     int& size = sizes[name] = 1;
-    GLINT_TRY_STATUS(take_size(name, size));
+    take_size(name, size);
   }
   GLINT_TRY(sizes["dp"],
             balances_outside() ? shards_of_server(sizes["dp"]) : deal_out_shards(sizes["dp"]));
@@ -434,9 +478,26 @@ Status Translator::finish_speculation() {
   return Ok{};
 }
 
+// Settings of a file that the command line has, too, and wins.
+void Translator::forget_overridden() {
+  if (file_wins_) return;
+  std::erase_if(out_.from_file, [&](const FileSetting& each) {
+    return std::any_of(from_line_.begin(), from_line_.end(), [&](const std::string& arg) {
+      return arg == each.name || arg.starts_with(each.name + "=");
+    });
+  });
+}
+
+Status Translator::finish_parts() {
+  Status status = finish_speculation();
+  if (status.ok()) status = finish_layout();
+  if (status.ok()) return status;
+  return name_file(std::move(status).take_error(), out_.from_file);
+}
+
 Result<TranslatedArgs> Translator::finish() {
-  GLINT_TRY_STATUS(finish_speculation());
-  GLINT_TRY_STATUS(finish_layout());
+  forget_overridden();
+  GLINT_TRY_STATUS(finish_parts());
   std::vector<std::string>& args = out_.args;
   args = positional_.empty() ? model_of_file_ : positional_;
   args.insert(args.end(), table_.defaults.begin(), table_.defaults.end());
@@ -460,6 +521,18 @@ Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::str
   }
   GLINT_TRY_STATUS(translator.read_line(args));
   return translator.finish();
+}
+
+Error name_file(Error error, std::span<const FileSetting> settings) {
+  std::string places;
+  for (const FileSetting& each : settings) {
+    if (!mentions(error.message, each.name) &&
+        !mentions(error.message, "--" + with_dashes(each.key)))
+      continue;
+    places += str(places.empty() ? "" : ", ", each.key, " in ", each.path);
+  }
+  if (!places.empty()) error.message += " (" + places + ")";
+  return error;
 }
 
 }  // namespace glint

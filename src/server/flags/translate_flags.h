@@ -18,12 +18,20 @@
 
 namespace glint {
 
+// A setting of a configuration file.
+struct FileSetting {
+  std::string name;  // as errors call it: "--max-num-seqs"
+  std::string key;   // as the file does: "max_batch_size"
+  std::string path;
+};
+
 struct TranslatedArgs {
   std::vector<std::string> args;     // for the options of `glint serve`
   std::vector<std::string> ignored;  // "--tp-size 8 (parallel sizes describe GPUs; one rank runs)"
   // Fields that config.json must have with these values.
   std::vector<std::pair<std::string, std::string>> expected;
-  bool headless = false;  // it is to follow another machine's server
+  bool headless = false;               // it is to follow another machine's server
+  std::vector<FileSetting> from_file;  // those that hold
   GraphFlags graphs;
 };
 
@@ -32,5 +40,9 @@ struct TranslatedArgs {
 // here: the command line wins over them, except TensorRT-LLM's, which win.
 Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::string> args,
                                        const OptionList& own);
+
+// An error about an option that a file set also says where: who reads "--port" looks for it on the
+// command line.
+Error name_file(Error error, std::span<const FileSetting> settings);
 
 }  // namespace glint
