@@ -17,6 +17,7 @@
 namespace glint {
 namespace {
 
+constexpr int kInputLen = 128, kVocab = 1024;
 constexpr int kLongStreams = 1024;  // tokens of the streams beside long prompts
 
 struct LoadFlags {
@@ -53,11 +54,11 @@ struct LoadFlags {
 
 struct PromptFlags {
   std::string dataset_name = "random", dataset_path;
-  int input_len = 128;
-  std::optional<int> output_len;
+  std::optional<int> input_len, output_len;
   std::optional<double> random_range_ratio;
   std::string range_dialect = "vllm";
-  int random_prefix_len = 0, num_prefixes = 1, vocab = 1024, max_turns = 1;
+  int random_prefix_len = 0, num_prefixes = 1, max_turns = 1;
+  std::optional<int> vocab;
   std::uint64_t seed = 0;
   int check = 8;
 
@@ -67,7 +68,8 @@ struct PromptFlags {
     v("dataset-name", dataset_name, "prompts drawn at random, or a file of conversations",
       {"random", "sharegpt"});
     v("dataset-path=FILE", dataset_path, "the file, as ShareGPT has it");
-    v("input-len,random-input-len=N", input_len, "tokens of a prompt drawn at random");
+    v("input-len,random-input-len=N", input_len,
+      "tokens of a prompt drawn at random (default: 128)");
     v("output-len,random-output-len,sharegpt-output-len=N", output_len,
       "tokens of an answer (default: 64, beside long prompts 1024, of a file what its answers "
       "have)");
@@ -78,7 +80,7 @@ struct PromptFlags {
     v("random-prefix-len=N", random_prefix_len,
       "tokens that prompts have in common, before their own");
     v("num-prefixes=N", num_prefixes, "how many such beginnings there are");
-    v("vocab=N", vocab, "draw tokens from ids below this");
+    v("vocab=N", vocab, "draw tokens from ids below this (default: 1024)");
     v("max-turns=N", max_turns,
       "questions of a conversation, each asked with the answers before it (with openai-chat)");
     v("seed", seed, "other seeds are other prompts and times");
@@ -163,10 +165,10 @@ Status check_at_least(std::string_view option, int value, int least) {
 
 Status check_options(const Options& options) {
   for (const int c : options.concurrency) GLINT_TRY_STATUS(check_at_least("concurrency", c, 1));
-  GLINT_TRY_STATUS(check_at_least("input-len", options.input_len, 1));
+  GLINT_TRY_STATUS(check_at_least("input-len", options.input_len.value_or(1), 1));
   GLINT_TRY_STATUS(check_at_least("output-len", options.output_len.value_or(1), 1));
   GLINT_TRY_STATUS(check_at_least("num-prompts", options.num_prompts.value_or(1), 1));
-  GLINT_TRY_STATUS(check_at_least("vocab", options.vocab, 1));
+  GLINT_TRY_STATUS(check_at_least("vocab", options.vocab.value_or(1), 1));
   GLINT_TRY_STATUS(check_at_least("check", options.check, 0));
   GLINT_TRY_STATUS(check_at_least("long-prompt", options.long_prompt, 0));
   GLINT_TRY_STATUS(check_at_least("repeat", options.repeat, 1));
@@ -212,6 +214,22 @@ Status check_companions(const Options& o) {
       {"--result-dir", !o.result_dir.empty(), "--save-result", saves(o)}};
   for (const auto& [name, given, needs, there] : companions) {
     if (given && !there) return invalid(str(name, " needs ", needs));
+  }
+  return Ok{};
+}
+
+// A file's prompts are as they are.
+Status check_file(const Options& options) {
+  if (options.dataset_name != "sharegpt") return Ok{};
+  const std::pair<const char*, bool> without[] = {
+      {"--input-len", options.input_len.has_value()},
+      {"--random-range-ratio", options.random_range_ratio.has_value()},
+      {"--random-prefix-len", options.random_prefix_len > 0},
+      {"--vocab", options.vocab.has_value()}};
+  for (const auto& [name, given] : without) {
+    if (given)
+      return invalid(str(name, " is for prompts drawn at random; leave it out with ",
+                         "--dataset-name sharegpt"));
   }
   return Ok{};
 }
@@ -267,11 +285,16 @@ Json to_json(const Measurement& m) {
   return out;
 }
 
+// Null where prompts have lengths of their own.
+Json input_len_of(const Options& options) {
+  return options.dataset_name == "random" ? Json(options.input_len.value_or(kInputLen)) : Json();
+}
+
 void print_json(const Options& options, const LoadGenerator& generator, Json::Array results,
                 std::span<const Figure> figures, Cli& cli) {
   const Json object(Json::Object{{"url", options.url},
                                  {"model", generator.model()},
-                                 {"input_len", options.input_len},
+                                 {"input_len", input_len_of(options)},
                                  {"results", std::move(results)},
                                  {"figures", figures_json(figures)}});
   cli.console.print(dump_json(object, JsonStyle::kIndent2) + "\n");
@@ -326,14 +349,14 @@ Result<Arrivals> arrivals_of(const Options& options) {
 PromptOptions prompts_of(const Options& options, std::uint64_t measurement) {
   const bool vllm = options.range_dialect == "vllm";
   const double ratio = options.random_range_ratio.value_or(vllm ? 0 : 1);
-  return {.input_len = options.input_len,
+  return {.input_len = options.input_len.value_or(kInputLen),
           .output_len = options.output_len.value_or(64),
           .input_ratio = ratio,
           .output_ratio = ratio,
           .dialect = vllm ? RangeDialect::kVllm : RangeDialect::kSglang,
           .prefix_len = options.random_prefix_len,
           .num_prefixes = options.num_prefixes,
-          .num_ids = options.vocab,
+          .num_ids = options.vocab.value_or(kVocab),
           .seed = (options.seed << 16) + measurement};
 }
 
@@ -485,7 +508,7 @@ Status measure_load(const Options& options, LoadGenerator& generator, Cli& cli) 
   GLINT_TRY_STATUS(
       write_figures(options.figures, {.benchmark = "bench serve",
                                       .options = Json::Object{{"model", generator.model()},
-                                                              {"input_len", options.input_len},
+                                                              {"input_len", input_len_of(options)},
                                                               {"dataset", options.dataset_name}},
                                       .figures = figures}));
   if (!options.html.empty())
@@ -513,9 +536,9 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
         "p50    p99\n");
   for (std::size_t i = 0; i < all.size(); ++i) {
     const LongPromptResult r = generator.run_long_prompts(
-        {.prompts = {.input_len = options.input_len,
+        {.prompts = {.input_len = options.input_len.value_or(kInputLen),
                      .output_len = options.output_len.value_or(kLongStreams),
-                     .num_ids = options.vocab,
+                     .num_ids = options.vocab.value_or(kVocab),
                      .seed = (options.seed << 16) + 2 * i},
          .concurrency = all[i],
          .long_len = options.long_prompt,
@@ -556,6 +579,7 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
   GLINT_TRY_STATUS(check_companions(options));
+  GLINT_TRY_STATUS(check_file(options));
   GLINT_TRY_STATUS(check_long_prompts(options));
   GLINT_TRY(const ServerUrl url, parse_server_url(options.url));
   GLINT_TRY(Json fields, fields_of(options));

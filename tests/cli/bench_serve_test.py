@@ -108,6 +108,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         out, _ = bench(server.url, "-c", "2", "--num-prompts", "3", "--dataset-name", "sharegpt", "--dataset-path", folder / "talks.json",
                        "--backend", "openai-chat", "--max-turns", "2", "--tools", folder / "tools.json", "--json")
         result = json.loads(out)["results"][0]
+        assert json.loads(out)["input_len"] is None, out
         assert result["failed"] == 0 and result["requests"] == 6 and result["output_tokens"] == 3 * (4 + 1), result
     for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
                             (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat"], "sharegpt"),
@@ -116,6 +117,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                             (["--repeat", "2"], "--repeat needs --long-prompt"), (["--result-dir", "x"], "--result-dir needs --save-result"),
                             (["--extra-body", "[]"], "--extra-body"),
                             (["--dataset-name", "sharegpt", "--dataset-path", "/none"], "/none"),
+                            (["--dataset-name", "sharegpt", "--dataset-path", "/none", "--input-len", "128"], "--input-len is for prompts drawn at random"),
+                            (["--dataset-name", "sharegpt", "--dataset-path", "/none", "--vocab", "9"], "--vocab is for prompts"),
                             (["--html", "/none/x"], "/none/x"), (["--figures", "/none/x"], "/none/x"), (["--output-file", "/none/x"], "/none/x"),
                             (["--save-result", "--result-dir", "/proc/none"], "/proc/none")]:
         out, err = bench(server.url, *arguments, code=2)
