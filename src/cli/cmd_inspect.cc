@@ -244,6 +244,7 @@ Status verdict(const Report& report, const Checkpoint* checkpoint) {
 }
 
 Status run(const Options& options, Cli& cli) {
+  if (options.threads != 0 && !options.verify) return invalid("--threads needs --verify");
   Report report;
   report.path = options.model;
   const bool config_alone = file_exists(options.model);

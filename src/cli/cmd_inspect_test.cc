@@ -126,6 +126,7 @@ TEST_F(InspectTest, verify_names_file_and_tensor_of_a_nan) {
   bytes.replace(bytes.size() - 2, 2, "\xc0\x7f");
   ASSERT_TRUE(write_file_atomic(path, bytes).ok());
   EXPECT_EQ(glint({"inspect", dir_}).exit_code, 0);
+  EXPECT_EQ(glint({"inspect", dir_, "-t", "2"}).err, "glint: --threads needs --verify\n");
   const Outcome verified = glint({"inspect", dir_, "--verify"});
   EXPECT_EQ(verified.exit_code, 2);
   EXPECT_TRUE(verified.err.starts_with(str("glint: ", path, ": tensor \"model."))) << verified.err;
