@@ -164,6 +164,12 @@ Status check_ranges(const Options& o) {
   if (o.gpu_memory_utilization && o.mem_fraction_static) {
     return invalid("--gpu-memory-utilization and --mem-fraction-static exclude each other");
   }
+  if (!o.kv_cache_memory.empty() && (o.gpu_memory_utilization || o.mem_fraction_static)) {
+    return invalid(
+        str("--kv-cache-memory says how large the cache is, and ",
+            o.gpu_memory_utilization ? "--gpu-memory-utilization" : "--mem-fraction-static",
+            " does, too; leave one out"));
+  }
   return Ok{};
 }
 

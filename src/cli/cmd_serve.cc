@@ -309,6 +309,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint, *backend, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
+  for (const std::string& line : ignored_cache_wishes(options))
+    cli.console.note("ignored: " + line);
   tell_graph_flags(given.graphs, backend->device(), cli);
   tell_environment(cli.environment, cli);
   if (options.dry_run) {

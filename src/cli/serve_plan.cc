@@ -327,6 +327,27 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   return static_cast<std::int64_t>(value);
 }
 
+std::vector<std::string> ignored_cache_wishes(const ServeOptions& o) {
+  std::string_view holds;
+  std::vector<std::string> out;
+  const auto look = [&](std::string_view name, bool given, const auto& value) {
+    if (!given) return;
+    if (holds.empty()) {
+      holds = name;
+    } else {
+      out.push_back(str(name, " ", value, " (", holds, " says how large the cache is)"));
+    }
+  };
+  look("--kv-cache-tokens", o.kv_cache_tokens.has_value(), o.kv_cache_tokens.value_or(0));
+  look("--kv-cache-memory", !o.kv_cache_memory.empty(), o.kv_cache_memory);
+  for (const auto& [name, share] :
+       {std::pair("--gpu-memory-utilization", o.gpu_memory_utilization),
+        std::pair("--mem-fraction-static", o.mem_fraction_static),
+        std::pair("--free-gpu-memory-fraction", o.free_memory_fraction)})
+    look(name, share.has_value(), share.value_or(0));
+  return out;
+}
+
 Status check_serve_options(const ServeOptions& options) { return check_ranges(options); }
 
 Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,

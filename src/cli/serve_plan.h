@@ -40,6 +40,9 @@ struct ServePlan {
 // Refuses numbers that no server can have; plan_serve does as well.
 Status check_serve_options(const ServeOptions& options);
 
+// Wishes about the size of the cache beside a more exact one (plan_cache), which holds.
+std::vector<std::string> ignored_cache_wishes(const ServeOptions& options);
+
 // Refuses, in one sentence that names both values, what contradicts the checkpoint or itself.
 Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
                              const ServeFacts& facts);

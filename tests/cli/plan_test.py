@@ -44,6 +44,9 @@ def this_machine():
     dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512, "--dcp-size", 2,
               "--disable-custom-all-reduce", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
+    both = run("serve", MODEL, "--dry-run", "--kv-cache-memory", "64M", "--gpu-memory-utilization", 0.25, "--mem-fraction-static", 0.5)
+    for flag in ("--gpu-memory-utilization 0.25", "--mem-fraction-static 0.5"):
+        check(f"ignored: {flag} (--kv-cache-memory says how large the cache is)" in both.stderr, "the most exact wish holds", both.stderr)
     check(re.search(r"tokens +6,400", dry.stdout) and "6,400 tokens" in dry.stderr, "the same cache",
           dry.stdout + dry.stderr)
     for line in ("ignored: --dcp-size 2", "ignored: --disable-custom-all-reduce", "ignored: SAFETENSORS_FAST_GPU",
@@ -106,6 +109,8 @@ def the_table_of_layouts_is_what_the_program_says():
 
 def refusals():
     refused("plan", MODEL, "--kv-cache-memory", -5, words=["--kv-cache-memory", '"-5"'])
+    for share in ("--gpu-memory-utilization", "--mem-fraction-static"):
+        refused("plan", "zai-org/GLM-5", "--kv-cache-memory", "8G", share, 0.8, words=["--kv-cache-memory", share, "leave one out"])
     refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
     refused("plan", MODEL, "--k8s", "--json", words=["--json"])
     refused("plan", MODEL, "--slurm", "--pp", 2, "--count", 2, words=["--pp"])
