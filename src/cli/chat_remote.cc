@@ -9,6 +9,7 @@
 #include "cli/chat_source.h"
 #include "cli/given_options.h"
 #include "cli/interrupt.h"
+#include "cli/option_range.h"
 #include "net/http_client.h"
 #include "net/sse_reader.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kLookSeconds = 0.05;  // how often Ctrl-C is looked for
+constexpr double kListSeconds = 60;    // a server lists its models at once
 
 std::string message_of_error(const Json& body) {
   const Json* error = body.find("error");
@@ -241,8 +243,12 @@ Json request_of(const ChatOptions& options, const std::string& model, Json tools
 }
 
 // The first model that the server lists.
-Result<std::string> ask_for_model(const std::string& server, const HttpClientOptions& http,
+Result<std::string> ask_for_model(const std::string& server, HttpClientOptions http,
                                   const HttpHeaders& headers) {
+  if (http.read_seconds > kListSeconds) {
+    http.read_seconds = kListSeconds;
+    http.read_option.clear();
+  }
   HttpClient client(server, http);
   GLINT_TRY(const HttpResponse response, client.send("GET", "/v1/models", headers, ""));
   if (response.status == 401)
@@ -261,11 +267,14 @@ Result<std::string> ask_for_model(const std::string& server, const HttpClientOpt
 
 Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, Json tools, Cli& cli) {
   GLINT_TRY_STATUS(check_local_options(options));
+  GLINT_TRY_STATUS(check_timeout(options.timeout.value_or(1)));
   GLINT_TRY(const ServerUrl server, parse_server_url(options.model));
   if (server.path != "/" && server.path != "/v1" && server.path != "/v1/")
     return invalid(str("a server is expected, such as http://127.0.0.1:8000, got the path ",
                        quoted(server.path)));
-  HttpClientOptions http = {.ca_file = options.ca_file, .use_proxy = true};
+  HttpClientOptions http = {
+      .read_option = "--timeout", .ca_file = options.ca_file, .use_proxy = true};
+  http.read_seconds = options.timeout.value_or(http.read_seconds);
   HttpHeaders headers = {{"content-type", "application/json"}};
   if (const std::string& key = cli.environment.api_key; !key.empty())
     headers.emplace_back("authorization", "Bearer " + key);

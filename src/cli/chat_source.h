@@ -15,6 +15,7 @@ namespace glint {
 
 struct ChatOptions : RunOptions, LayoutOptions, SamplingOptions {
   std::string system, tools, ca_file;
+  std::optional<double> timeout;
   bool thinking = true;
   int max_tokens = 0;
 
@@ -28,6 +29,7 @@ struct ChatOptions : RunOptions, LayoutOptions, SamplingOptions {
     v("thinking", thinking, "let the model think before it answers");
     v("max-tokens,n", max_tokens, "tokens of one answer at most (default: as many as fit)");
     v("ca-file=FILE", ca_file, "PEM file of roots to trust a server by (default: this machine's)");
+    v("timeout=SECONDS", timeout, "give up a server that sends nothing for so long (default: 600)");
     SamplingOptions::visit(v);
     visit_running(v);
     LayoutOptions::visit(v);

@@ -93,6 +93,7 @@ struct RequestFlags {
   std::string backend = "openai", model;
   bool ignore_eos = true, token_ids = true;
   std::string tools, extra_body, ca_file;
+  double timeout = HttpClientOptions().read_seconds;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -104,6 +105,7 @@ struct RequestFlags {
     v("token-ids", token_ids, "ask for the ids of tokens, which show what drafts bring");
     v("tools=FILE", tools, "JSON list of tools that every request of openai-chat has");
     v("extra-body=JSON", extra_body, "fields of every request, such as '{\"temperature\": 1}'");
+    v("timeout=SECONDS", timeout, "a request fails of which nothing comes for so long");
     v("ca-file=FILE", ca_file, "PEM file of roots to trust (default: this machine's)");
   }
 };
@@ -183,6 +185,7 @@ Status check_options(const Options& options) {
   if (!file && options.backend == "openai-chat")
     return invalid(
         "--backend openai-chat asks with text: name a file with --dataset-name sharegpt");
+  GLINT_TRY_STATUS(check_timeout(options.timeout));
   if (!(options.pause >= 0 && options.pause <= 3600))
     return invalid(str("--pause is ", options.pause, "; it must be from 0 to 3600 seconds"));
   return Ok{};
@@ -587,7 +590,9 @@ Status run(const Options& options, Cli& cli) {
   for (const int c : options.concurrency) connections = std::max(connections, c);
   GLINT_TRY(LoadGenerator generator,
             LoadGenerator::connect({.server = url.origin,
-                                    .http = {.ca_file = options.ca_file},
+                                    .http = {.read_seconds = options.timeout,
+                                             .read_option = "--timeout",
+                                             .ca_file = options.ca_file},
                                     .api_key = cli.environment.api_key,
                                     .model = options.model,
                                     .chat = options.backend == "openai-chat",

@@ -22,4 +22,10 @@ Status check_least(std::string_view option, T value, std::type_identity_t<T> lea
   return invalid(str("--", option, " is ", value, "; it must be ", least, " or more"));
 }
 
+// Seconds to wait for a server.
+inline Status check_timeout(double seconds) {
+  if (seconds > 0 && seconds <= 1e6) return Ok{};
+  return invalid(str("--timeout is ", seconds, "; it must be above 0 and at most 1e6 seconds"));
+}
+
 }  // namespace glint

@@ -18,8 +18,9 @@
 namespace glint {
 
 struct HttpClientOptions {
-  double connect_seconds = 10;                          // with the host's name and TLS
-  double read_seconds = 600;                            // between two pieces of an answer
+  double connect_seconds = 10;   // with the host's name and TLS
+  double read_seconds = 600;     // between two pieces of an answer
+  std::string read_option = {};  // "--timeout", which sets them: named where they have passed
   std::size_t max_body_bytes = std::size_t{256} << 20;  // of a body that is kept
   std::string ca_file = {};  // PEM, of the roots that are trusted; empty: this machine's
   // Whether the variables http_proxy, https_proxy and no_proxy count; never for this machine.

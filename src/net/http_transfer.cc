@@ -203,8 +203,11 @@ bool HttpTransfer::is_silent(Clock::time_point now) {
 }
 
 Error HttpTransfer::silence() const {
-  return unavailable(
-      str("cannot read from ", name_, ": nothing came within ", exchange_.read_seconds, " s"));
+  const bool by_option =
+      exchange_.read_seconds == options_.read_seconds && !options_.read_option.empty();
+  return unavailable(str("cannot read from ", name_, ": nothing came within ",
+                         exchange_.read_seconds, " s",
+                         by_option ? str(" (", options_.read_option, ")") : std::string()));
 }
 
 Result<HttpResponse> HttpTransfer::result(CURLcode code) {

@@ -53,6 +53,10 @@ def what_is_refused(url):
         assert option in err and "server" in err, err
     _, err = chat(MODEL, ["Hello"], "--ca-file", "x", code=2)
     assert "--ca-file is for a server" in err, err
+    _, err = chat(MODEL, ["Hello"], "--timeout", "9", code=2)
+    assert "--timeout is for a server" in err, err
+    _, err = chat(url, ["Hello"], "--timeout", "0", code=2)
+    assert "--timeout is 0; it must be above 0" in err, err
     _, err = chat(url + "/v1/chat/completions", [], code=2)
     assert "http://127.0.0.1:8000" in err, err
     _, err = chat("http://127.0.0.1:1", [], code=2)
@@ -140,6 +144,46 @@ def calls_that_are_no_json(stopped):
     assert sent == ["{}", '{"a": "b'], sent
 
 
+def silence_has_an_end():
+    """A server that takes a request and says nothing, or stops within its answer."""
+    said = []
+
+    class Silent(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            said.append(self.path)
+            if len(said) > 1:
+                self.answer(json.dumps({"data": [{"id": "silent"}]}))
+                return
+            over.wait()
+
+        def do_POST(self):
+            delta = {"choices": [{"delta": {"content": "Once"}}]}
+            self.answer("data: " + json.dumps(delta) + "\n\n")
+            over.wait()
+
+        def answer(self, text):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    over = threading.Event()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        _, err = chat(url, ["Hello"], "--timeout", "0.2", code=2)
+        assert "nothing came within 0.2 s (--timeout)" in err and err.count("\n") == 1, err
+        out, err = chat(url, ["Hello"], "--timeout", "0.2", code=1)
+        assert "Once" in out and "nothing came within 0.2 s (--timeout)" in err, (out, err)
+        bench = subprocess.run([GLINT, "bench", "serve", url, "-c", "2", "--num-prompts", "2", "--timeout", "0.2"],
+                               capture_output=True, text=True, timeout=120)
+        assert bench.returncode == 1 and "2 requests failed" in bench.stderr and "(--timeout)" in bench.stderr, bench
+        over.set()
+        server.shutdown()
+
+
 def over_tls(folder):
     certificate, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
@@ -156,6 +200,7 @@ def over_tls(folder):
 
 calls_that_are_no_json(stopped=False)
 calls_that_are_no_json(stopped=True)
+silence_has_an_end()
 with tempfile.TemporaryDirectory() as folder:
     over_tls(pathlib.Path(folder))
     with Served([GLINT, "serve", MODEL]) as server:
