@@ -37,7 +37,7 @@ struct DeviceOptions {
     v("ep=N", ep, "ranks among which whole experts are dealt out: 1, or tp x dp");
     v("dp=N", dp, "shards with sequences and a cache of their own");
     v("pp=N", pp, "stages of whole layers");
-    v("cp=N", cp, "shards that share the work of a prompt: 1, or dp");
+    v("cp=N", cp, "shards that share each sequence: a divisor of dp");
     v("gpu-memory-utilization=X", gpu_memory_utilization,
       "share of a device's memory for weights, activations and cache (default: 0.9)");
     v("mem-fraction-static=X", mem_fraction_static,

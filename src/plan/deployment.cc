@@ -59,7 +59,7 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
   // A step has a token of each sequence at least.
   const auto most = static_cast<int>(std::min<std::int64_t>(
-      d.cache_tokens / length,
+      ceil_div(d.cache_tokens / length, std::int64_t{o.cp}),
       o.concurrency ? d.max_running : std::min(kMostRunning, o.step_tokens)));
   for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {
     if (tokens > o.step_tokens) continue;
@@ -117,9 +117,10 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
     return str("the cache holds ", with_commas(d.cache_tokens),
                " tokens, fewer than the context of ", with_commas(d.max_model_len));
   }
-  if (o.concurrency > 0 && d.cache_tokens / d.max_model_len * o.layout.dp < o.concurrency) {
-    return str("the cache holds ", d.cache_tokens / d.max_model_len * o.layout.dp, " of ",
-               o.concurrency, " sequences at the full context of ", with_commas(d.max_model_len),
+  const std::int64_t sequences = d.cache_tokens / d.max_model_len * o.num_sequence_shards();
+  if (o.concurrency > 0 && sequences < o.concurrency) {
+    return str("the cache holds ", sequences, " of ", o.concurrency,
+               " sequences at the full context of ", with_commas(d.max_model_len),
                "; shorter ones wait less");
   }
   return "the cache";
@@ -135,13 +136,10 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
     return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
                        o.count, " devices (--count); tp x dp x pp must be their number"));
   }
-  if (o.cp != 1 && layout.dp == 1) {
-    return invalid(
-        str("cp is ", o.cp, ", but there is one shard (dp); set dp to ", o.cp, " too, or cp to 1"));
-  }
-  if (o.cp != 1 && o.cp != layout.dp) {
-    return invalid(str("cp is ", o.cp, ", but a prompt is shared by all ", layout.dp,
-                       " shards (dp) or by none; set cp to ", layout.dp, " or to 1"));
+  if (layout.dp % o.cp != 0) {
+    return invalid(str("cp is ", o.cp, ", but must divide dp, which is ", layout.dp,
+                       ": as many shards share each sequence; set cp to ", layout.dp, ", or dp to ",
+                       o.cp));
   }
   d.max_model_len = o.max_model_len ? o.max_model_len : config.max_position_embeddings;
   if (d.max_model_len > config.max_position_embeddings) {
@@ -193,7 +191,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
       continue;
     }
     const std::int64_t pages = pages_of(context);
-    d.contexts.push_back({context, d.cache_tokens / kPageSize / pages * layout.dp});
+    d.contexts.push_back({context, d.cache_tokens / kPageSize / pages * o.num_sequence_shards()});
   }
   if (d.fits && o.device.bandwidth > 0) find_speeds(stages, config, d);
   return d;

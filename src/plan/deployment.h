@@ -18,7 +18,7 @@ struct DeploymentOptions {
   DeviceModel device = {};
   int count = 1;
   RankLayout layout = {};
-  int cp = 1;  // shards that share the work of one prompt, each with all of its cache
+  int cp = 1;  // shards that share each sequence, each with all of its cache; a divisor of dp
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
@@ -37,6 +37,9 @@ struct DeploymentOptions {
     std::optional<GraphSizes> graphs = {};  // of decode steps; none: the usual ones of a GPU
   };
   Program program = {};
+
+  // Shards, or groups of them, that have sequences of their own.
+  int num_sequence_shards() const { return layout.dp / cp; }
 };
 
 // The floors of a decode step in which `batch` sequences go on, of all shards together.
@@ -55,7 +58,7 @@ struct PrefillPoint {
 
 struct ContextPoint {
   std::int64_t context = 0;
-  std::int64_t sequences = 0;  // of that length, of all shards
+  std::int64_t sequences = 0;  // of that length, in all
 };
 
 struct Deployment {

@@ -183,13 +183,26 @@ TEST(Deployment, refuses_layouts_that_are_none) {
       error({.tp = 4}),
       "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their number");
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
-  EXPECT_EQ(error({.tp = 8}, 8),
-            "cp is 8, but there is one shard (dp); set dp to 8 too, or cp to 1");
-  EXPECT_NE(error({.dp = 8}, 4).find("set cp to 8 or to 1"), std::string::npos);
+  EXPECT_EQ(
+      error({.tp = 8}, 8),
+      "cp is 8, but must divide dp, which is 1: as many shards share each sequence; set cp to "
+      "1, or dp to 8");
+  EXPECT_NE(error({.dp = 8}, 3).find("set cp to 8, or dp to 3"), std::string::npos);
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 128, Release::kFp8, {.tp = 128})).error().message,
             "tp is 128, but must divide the model's num_attention_heads (64); set it to 64");
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 6, Release::kFp8, {.tp = 6})).error().message,
             "tp is 6, but must divide the model's num_attention_heads (64); set it to 4");
+}
+
+TEST(Deployment, shards_that_share_sequences_hold_each_once) {
+  DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
+  const Deployment alone = plan_deployment(glm5(), options).value();
+  options.cp = 4;
+  const Deployment shared = plan_deployment(glm5(), options).value();
+  EXPECT_EQ(shared.cache_tokens, alone.cache_tokens);
+  ASSERT_GT(shared.contexts.back().sequences, 0);
+  EXPECT_EQ(shared.contexts.back().sequences * 4, alone.contexts.back().sequences);
+  EXPECT_EQ(shared.decode.front().batch, alone.decode.front().batch);
 }
 
 TEST(Deployment, stages_hold_a_part_of_the_layers_and_of_the_cache) {

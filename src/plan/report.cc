@@ -115,7 +115,8 @@ std::string to_text(const PlanReport& r) {
                str(with_commas(static_cast<std::int64_t>(d.bytes_per_token)), ", latents ",
                    name_of(o.latent), ", index ", name_of(o.index)));
   text += line("tokens", str(with_commas(d.cache_tokens),
-                             o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " shards") : ""));
+                             o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " shards") : "",
+                             o.cp > 1 ? str(", of which ", o.cp, " share each sequence") : ""));
   for (const ContextPoint& p : d.contexts) {
     text += line(str("sequences of ", with_commas(p.context)), with_commas(p.sequences));
   }
