@@ -1,0 +1,203 @@
+#include "cli/bench_serve_options.h"
+
+#include "base/file.h"
+#include "base/options.h"
+#include "base/str.h"
+#include "cli/option_range.h"
+
+namespace glint {
+namespace {
+
+constexpr int kInputLen = 128, kVocab = 1024;
+constexpr int kLongStreams = 1024;  // tokens of the streams beside long prompts
+
+Status check_at_least(std::string_view option, int value, int least) {
+  return check_range(option, value, least, 1 << 24);
+}
+
+Status check_values(const BenchServeOptions& options) {
+  for (const int c : options.concurrency) GLINT_TRY_STATUS(check_at_least("concurrency", c, 1));
+  GLINT_TRY_STATUS(check_at_least("input-len", options.input_len.value_or(1), 1));
+  GLINT_TRY_STATUS(check_at_least("output-len", options.output_len.value_or(1), 1));
+  GLINT_TRY_STATUS(check_at_least("num-prompts", options.num_prompts.value_or(1), 1));
+  GLINT_TRY_STATUS(check_at_least("vocab", options.vocab.value_or(1), 1));
+  GLINT_TRY_STATUS(check_at_least("check", options.check, 0));
+  GLINT_TRY_STATUS(check_at_least("long-prompt", options.long_prompt, 0));
+  GLINT_TRY_STATUS(check_at_least("repeat", options.repeat, 1));
+  GLINT_TRY_STATUS(check_at_least("num-warmups", options.num_warmups, 0));
+  GLINT_TRY_STATUS(check_at_least("random-prefix-len", options.random_prefix_len, 0));
+  GLINT_TRY_STATUS(check_at_least("num-prefixes", options.num_prefixes, 1));
+  GLINT_TRY_STATUS(check_at_least("max-turns", options.max_turns, 1));
+  GLINT_TRY_STATUS(check_range("random-range-ratio", options.random_range_ratio.value_or(0), 0, 1));
+  const bool file = options.dataset_name == "sharegpt";
+  if (file != !options.dataset_path.empty())
+    return invalid("--dataset-name sharegpt and --dataset-path FILE go together");
+  if (!file && options.backend == "openai-chat")
+    return invalid(
+        "--backend openai-chat asks with text: name a file with --dataset-name sharegpt");
+  GLINT_TRY_STATUS(check_timeout(options.timeout));
+  if (!(options.pause >= 0 && options.pause <= 3600))
+    return invalid(str("--pause is ", options.pause, "; it must be from 0 to 3600 seconds"));
+  return Ok{};
+}
+
+// Options that say something about another one.
+Status check_companions(const BenchServeOptions& o) {
+  struct Companion {
+    const char* name;
+    bool given;
+    const char* needs;
+    bool there;
+  };
+  const bool ramps = o.ramp_up_strategy != "none", chats = o.backend == "openai-chat";
+  const Companion companions[] = {
+      {"--ramp-up-start-rps", o.ramp_up_start_rps != 0, "--ramp-up-strategy", ramps},
+      {"--ramp-up-end-rps", o.ramp_up_end_rps != 0, "--ramp-up-strategy", ramps},
+      {"--range-dialect", o.range_dialect != "vllm", "--random-range-ratio",
+       o.random_range_ratio.has_value()},
+      {"--num-prefixes", o.num_prefixes > 1, "--random-prefix-len", o.random_prefix_len > 0},
+      {"--max-turns", o.max_turns > 1, "--backend openai-chat", chats},
+      {"--tools", !o.tools.empty(), "--backend openai-chat", chats},
+      {"--repeat", o.repeat != LongPromptFlags().repeat, "--long-prompt", o.long_prompt > 0},
+      {"--pause", o.pause != LongPromptFlags().pause, "--long-prompt", o.long_prompt > 0},
+      {"--result-dir", !o.result_dir.empty(), "--save-result", saves_results(o)}};
+  for (const auto& [name, given, needs, there] : companions) {
+    if (given && !there) return invalid(str(name, " needs ", needs));
+  }
+  return Ok{};
+}
+
+// A file's prompts are as they are.
+Status check_file(const BenchServeOptions& options) {
+  if (options.dataset_name != "sharegpt") return Ok{};
+  const std::pair<const char*, bool> without[] = {
+      {"--input-len", options.input_len.has_value()},
+      {"--random-range-ratio", options.random_range_ratio.has_value()},
+      {"--random-prefix-len", options.random_prefix_len > 0},
+      {"--vocab", options.vocab.has_value()}};
+  for (const auto& [name, given] : without) {
+    if (given)
+      return invalid(str(name, " is for prompts drawn at random; leave it out with ",
+                         "--dataset-name sharegpt"));
+  }
+  return Ok{};
+}
+
+// Streams and long prompts come as they do, and what they show is printed.
+Status check_long_prompts(const BenchServeOptions& options) {
+  const std::pair<const char*, bool> without[] = {
+      {"--request-rate", options.request_rate != "inf"},
+      {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
+      {"--num-prompts", options.num_prompts.has_value()},
+      {"--num-warmups", options.num_warmups > 0},
+      {"--goodput", !options.goodput.empty()},
+      {"--dataset-path", !options.dataset_path.empty()},
+      {"--random-range-ratio", options.random_range_ratio.has_value()},
+      {"--random-prefix-len", options.random_prefix_len > 0},
+      {"--save-result", saves_results(options)},
+      {"--output-file", !options.output_file.empty()},
+      {"--figures", !options.figures.empty()},
+      {"--html", !options.html.empty()}};
+  for (const auto& [name, given] : without) {
+    if (given && options.long_prompt > 0)
+      return invalid(str(name, " has no meaning with --long-prompt; leave one out"));
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+bool saves_results(const BenchServeOptions& options) {
+  return options.save_result || options.save_detailed || !options.result_filename.empty();
+}
+
+Status check_options(const BenchServeOptions& options) {
+  GLINT_TRY_STATUS(check_values(options));
+  GLINT_TRY_STATUS(check_companions(options));
+  GLINT_TRY_STATUS(check_file(options));
+  return check_long_prompts(options);
+}
+
+Json input_len_of(const BenchServeOptions& options) {
+  return options.dataset_name == "random" ? Json(options.input_len.value_or(kInputLen)) : Json();
+}
+
+Result<Goodput> goodput_of(const BenchServeOptions& options) {
+  Goodput out;
+  for (const std::string& text : options.goodput) {
+    for (const std::string_view limit : split(text, ' ')) {
+      const std::size_t colon = std::min(limit.find(':'), limit.size());
+      const std::string_view name = limit.substr(0, colon);
+      double ms = 0;
+      const bool number = colon < limit.size() && option_detail::parse(limit.substr(colon + 1), ms);
+      std::optional<double>* field = name == "ttft"   ? &out.ttft_ms
+                                     : name == "tpot" ? &out.tpot_ms
+                                     : name == "e2el" ? &out.e2el_ms
+                                                      : nullptr;
+      if (!field || !number || !(ms > 0))
+        return invalid(str("--goodput expects ttft:MS, tpot:MS or e2el:MS, got ", quoted(limit)));
+      *field = ms;
+    }
+  }
+  return out;
+}
+
+Result<Arrivals> arrivals_of(const BenchServeOptions& options) {
+  const bool ramps = options.ramp_up_strategy != "none";
+  double rate = 0;
+  const bool finite = options.request_rate != "inf";
+  if (finite && !(option_detail::parse(options.request_rate, rate) && rate > 0))
+    return invalid(str("--request-rate is ", quoted(options.request_rate),
+                       "; it must be a number above 0, or inf"));
+  if (!(options.burstiness > 0))
+    return invalid(str("--burstiness is ", options.burstiness, "; it must be more than 0"));
+  if (ramps && finite) return invalid("--ramp-up-strategy sets the rate: leave --request-rate out");
+  if (ramps && !(options.ramp_up_start_rps > 0 && options.ramp_up_end_rps > 0))
+    return invalid("--ramp-up-strategy wants --ramp-up-start-rps and --ramp-up-end-rps, above 0");
+  return Arrivals{.rate = rate,
+                  .burstiness = options.burstiness,
+                  .ramp_start = ramps ? options.ramp_up_start_rps : 0,
+                  .ramp_end = ramps ? options.ramp_up_end_rps : 0,
+                  .exponential = options.ramp_up_strategy == "exponential",
+                  .seed = options.seed};
+}
+
+PromptOptions prompts_of(const BenchServeOptions& options, std::uint64_t measurement) {
+  const bool vllm = options.range_dialect == "vllm";
+  const double ratio = options.random_range_ratio.value_or(vllm ? 0 : 1);
+  return {.input_len = options.input_len.value_or(kInputLen),
+          .output_len = options.output_len.value_or(64),
+          .input_ratio = ratio,
+          .output_ratio = ratio,
+          .dialect = vllm ? RangeDialect::kVllm : RangeDialect::kSglang,
+          .prefix_len = options.random_prefix_len,
+          .num_prefixes = options.num_prefixes,
+          .num_ids = options.vocab.value_or(kVocab),
+          .seed = (options.seed << 16) + measurement};
+}
+
+PromptOptions streams_of(const BenchServeOptions& options, std::uint64_t measurement) {
+  return {.input_len = options.input_len.value_or(kInputLen),
+          .output_len = options.output_len.value_or(kLongStreams),
+          .num_ids = options.vocab.value_or(kVocab),
+          .seed = (options.seed << 16) + 2 * measurement};
+}
+
+Result<Json> fields_of(const BenchServeOptions& options) {
+  Json out(Json::Object{{"temperature", 0}});
+  if (options.ignore_eos) out.set("ignore_eos", true);
+  if (options.token_ids) out.set("return_token_ids", true);
+  if (!options.tools.empty()) {
+    GLINT_TRY(const std::string text, read_file(options.tools));
+    GLINT_TRY(Json tools, parse_json(text).in(quoted(options.tools)));
+    out.set("tools", std::move(tools));
+  }
+  if (!options.extra_body.empty()) {
+    GLINT_TRY(const Json extra, parse_json(options.extra_body).in("--extra-body"));
+    if (!extra.is_object()) return invalid("--extra-body is no JSON object");
+    for (const auto& [name, value] : extra.as_object()) out.set(name, value);
+  }
+  return out;
+}
+
+}  // namespace glint
