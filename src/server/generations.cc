@@ -5,6 +5,7 @@
 #include <cmath>
 #include <future>
 #include <new>
+#include <optional>
 
 #include "base/contains.h"
 #include "base/seconds.h"
@@ -48,6 +49,15 @@ void forget_prompt(ApiRequest& request) {
   request.end.stop = {};
   request.end.stop_ids = {};
   if (request.grammar) request.grammar = outline(*request.grammar);
+}
+
+// The choice that has this id, of an answer that has several.
+std::optional<std::size_t> choice_with(const std::string& id, const std::string& answer,
+                                       std::size_t count) {
+  if (count == 1 || !id.starts_with(answer)) return {};
+  for (std::size_t i = 0; i < count; ++i)
+    if (id == choice_id(answer, static_cast<int>(i))) return i;
+  return {};
 }
 
 int event_threads(const ServerConfig& config) { return std::max(1, config.text_threads / 2); }
@@ -238,7 +248,7 @@ void Generations::begin(ApiRequest request, Prepared prepared, Reply reply,
   const Live live = {.id = info.id,
                      .rid = request.turn.rid,
                      .request_id = reply.context().request_id,
-                     .num_requests = static_cast<int>(prepared.requests.size())};
+                     .aborted = std::make_shared<Aborted>(prepared.requests.size())};
   auto ready = std::make_shared<Ready>(Ready{.number = 0,
                                              .request = std::move(request),
                                              .prepared = std::move(prepared),
@@ -258,7 +268,7 @@ void Generations::compile_grammar(std::shared_ptr<Ready> ready) {
     const std::shared_ptr<const GrammarSpec> spec = ready->request.grammar;
     const char* field = grammar_field(*spec);
     forget_prompt(ready->request);
-    const auto gone = [ready] { return ready->reply.gone() || *ready->aborted; };
+    const auto gone = [ready] { return ready->reply.gone() || all_aborted(*ready->aborted); };
     model_.grammars->compile(*spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
       ready->reply.guard([&] { take_grammar(*ready, std::move(grammar), field); });
     });
@@ -275,7 +285,8 @@ void Generations::take_grammar(Ready& ready, GrammarService::Grammar grammar, co
   }
   forget(ready.number);
   if (ready.reply.gone()) return;
-  if (*ready.aborted) return refuse(ready, {.status = 503, .message = "the request is aborted"});
+  if (all_aborted(*ready.aborted))
+    return refuse(ready, {.status = 503, .message = "the request is aborted"});
   refuse(ready, grammar_error(grammar.error(), field));
 }
 
@@ -331,12 +342,11 @@ void Generations::run_requests(Ready& ready) {
     break;
   }
   // A client that vanished, or was aborted, in between left some of its choices running.
-  const auto abort_all = [this, number, count = requests.size()] {
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if ((*ready.aborted)[i]) services_.abort((number << Session::kChoiceBits) + i);
+  shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
+    if (shard->sessions.contains(number)) return;
     for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);
-  };
-  if (*ready.aborted) abort_all();
-  shard->thread.post([abort_all, shard = shard.get(), number] {
-    if (!shard->sessions.contains(number)) abort_all();
   });
 }
 
@@ -370,18 +380,31 @@ void Generations::end_session(Shard& shard, std::uint64_t number,
   forget(shard, number);
 }
 
+bool Generations::all_aborted(const Aborted& aborted) {
+  return std::ranges::all_of(aborted, [](const std::atomic<bool>& one) { return one.load(); });
+}
+
 void Generations::abort_live(std::uint64_t number, const Live& live) {
-  *live.aborted = true;
-  for (int i = 0; i < live.num_requests; ++i)
-    engine_->abort((number << Session::kChoiceBits) + static_cast<std::uint64_t>(i));
+  for (std::size_t i = 0; i < live.aborted->size(); ++i) abort_choice(number, live, i);
+}
+
+void Generations::abort_choice(std::uint64_t number, const Live& live, std::size_t choice) {
+  (*live.aborted)[choice] = true;
+  engine_->abort((number << Session::kChoiceBits) + choice);
 }
 
 int Generations::abort(const std::string& id) {
   const std::lock_guard lock(mutex_);
   int count = 0;
   for (const auto& [number, live] : live_) {
-    if (!id.empty() && id != live.id && id != live.rid && id != live.request_id) continue;
-    abort_live(number, live);
+    const std::optional<std::size_t> choice = choice_with(id, live.id, live.aborted->size());
+    if (id.empty() || id == live.id || id == live.rid || id == live.request_id) {
+      abort_live(number, live);
+    } else if (choice) {
+      abort_choice(number, live, *choice);
+    } else {
+      continue;
+    }
     ++count;
   }
   return count;

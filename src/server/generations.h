@@ -46,8 +46,8 @@ class Generations {
   // its parts.
   void submit(std::vector<ApiRequest> requests, Reply reply);
 
-  // Cancels the requests whose own id or whose client's id (rid, x-request-id) is `id`; all if it
-  // is empty. Returns how many.
+  // Cancels the requests whose own id or whose client's id (rid, x-request-id) is `id`, or the
+  // choice that has it; all if it is empty. Returns how many.
   int abort(const std::string& id);
   // Cancels all, and waits until they have ended: some seconds at most.
   void abort_all();
@@ -68,11 +68,11 @@ class Generations {
   ApiStatus check_model(const std::string& name) const;
 
  private:
+  // The choices of a request that somebody aborted; asked while its grammar is compiled.
+  using Aborted = std::vector<std::atomic<bool>>;
   struct Live {
     std::string id, rid, request_id;
-    int num_requests = 0;
-    // Somebody aborted it; asked while its grammar is compiled.
-    std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<Aborted> aborted;
   };
   // A request whose prompt is tokens.
   struct Ready {
@@ -81,7 +81,7 @@ class Generations {
     Prepared prepared;
     ResponseInfo info;
     Reply reply;
-    std::shared_ptr<const std::atomic<bool>> aborted;
+    std::shared_ptr<const Aborted> aborted;
     std::shared_ptr<std::atomic<bool>> admitted;
   };
   // One event thread and the sessions that it owns.
@@ -103,7 +103,9 @@ class Generations {
   void run_requests(Ready& ready);
   static void run_session(Session& session, const std::function<void(Session&)>& run);
   ApiStatus check_wait() const;
+  static bool all_aborted(const Aborted& aborted);
   void abort_live(std::uint64_t number, const Live& live);
+  void abort_choice(std::uint64_t number, const Live& live, std::size_t choice);
   std::uint64_t remember(Live live);  // its number
   void forget(std::uint64_t number);
   void add_session(const std::shared_ptr<Shard>& shard, std::uint64_t number,

@@ -87,6 +87,37 @@ TEST(ServerClients, the_id_that_a_stream_tells_aborts_it) {
   EXPECT_EQ(aborted, "1") << told;
 }
 
+TEST(ServerClients, the_id_of_a_choice_aborts_that_choice_alone) {
+  TestServer server("", slow_options());
+  std::vector<std::string> steps;
+  const auto abort = [&](const std::string& id) {
+    EXPECT_EQ(at(server.post("/abort_request", str(R"({"rid": ")", id, "\"}")), "aborted"), "1");
+  };
+  HttpClient client = server.client();
+  SseReader reader([&](std::string_view, std::string_view data) {
+    if (data == "[DONE]") return true;
+    const Json piece = parse_json(data).value();
+    const std::string id = at(piece, "meta_info.id");
+    const std::string end = at(piece, "meta_info.finish_reason.type");
+    if (steps.empty()) {
+      steps.push_back("begun");
+      abort("me-0");
+    } else if (!end.empty()) {
+      steps.push_back(str(id, " ", end));
+    } else if (id == "me-1" && steps.size() == 2) {
+      steps.push_back("me-1 goes on");
+      abort("me");
+    }
+    return true;
+  });
+  const auto response = client.send(
+      "POST", "/generate", {{"content-type", "application/json"}},
+      R"({"text": "x", "rid": "me", "stream": true, "sampling_params": {"n": 2, "max_new_tokens": 1500}})",
+      [&](std::string_view piece) { return reader.feed(piece); });
+  EXPECT_TRUE(response.ok());
+  EXPECT_EQ(steps, (std::vector<std::string>{"begun", "me-0 abort", "me-1 goes on", "me-1 abort"}));
+}
+
 TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
   TestServerOptions options = slow_options();
   options.scheduler.max_running = 1;

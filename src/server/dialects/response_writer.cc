@@ -91,6 +91,8 @@ Json::Array logprobs_json(const std::vector<TokenScore>& scores, const TokenName
   return out;
 }
 
+std::string choice_id(const std::string& answer, int choice) { return str(answer, "-", choice); }
+
 std::string call_id(const ResponseInfo& info, int choice, int index) {
   Random random(fnv1a(info.id),
                 (static_cast<std::uint64_t>(choice) << 32) + static_cast<unsigned>(index));

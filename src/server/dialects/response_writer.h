@@ -54,6 +54,9 @@ void append_event(std::string& out, std::string_view name, std::string_view json
 // OpenAI's "usage".
 Json openai_usage(const Answer& answer);
 
+// The id of one of several choices, where an API gives them ids.
+std::string choice_id(const std::string& answer, int choice);
+
 // "call_" and 24 letters, the same for the same answer and index.
 std::string call_id(const ResponseInfo& info, int choice, int index);
 

@@ -181,7 +181,7 @@ Result<std::vector<ApiRequest>, ApiError> parse_generate(const Json& body,
 
 Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, bool ended) const {
   const std::vector<TokenId>& prompt = answer.prompts[static_cast<std::size_t>(choice.prompt)];
-  Json meta = Json::Object{{"id", request_.n > 1 ? str(info_.id, "-", choice.index) : info_.id},
+  Json meta = Json::Object{{"id", request_.n > 1 ? choice_id(info_.id, choice.index) : info_.id},
                            {"finish_reason", ended ? finish_json(choice) : Json()},
                            {"prompt_tokens", static_cast<int>(prompt.size())},
                            {"completion_tokens", static_cast<int>(choice.tokens.size())},
