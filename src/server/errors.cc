@@ -89,6 +89,13 @@ ApiError out_of_memory_error() {
           .retry_after = 1};
 }
 
+ApiError not_ready_error(const char* state) {
+  return {.status = 503,
+          .message = str("the server is ", state, "; try again later"),
+          .code = state,
+          .retry_after = 5};
+}
+
 ErrorStyle error_style(const std::string& path) {
   return path.starts_with("/v1/messages") ? ErrorStyle::kAnthropic : ErrorStyle::kOpenAi;
 }

@@ -30,6 +30,9 @@ ApiError too_long_error(int context, int max_tokens, int prompt_tokens);
 // The error of a request for which memory ran out.
 ApiError out_of_memory_error();
 
+// The error of a request to a server that is in this state: "starting", "draining".
+ApiError not_ready_error(const char* state);
+
 // /v1/messages has an error body of its own.
 enum class ErrorStyle { kOpenAi, kAnthropic };
 ErrorStyle error_style(const std::string& path);

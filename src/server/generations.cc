@@ -85,6 +85,7 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
                     [this](RequestId id) {
                       if (!closing_) engine_->abort(id);
                     },
+                .stopping = [this] { return stopping_.load(); },
                 .done = std::move(observer)} {
   weights_.store("default");
   const int threads = event_threads(config);
@@ -424,6 +425,7 @@ int Generations::drain(double seconds) {
   std::unique_lock lock(mutex_);
   const auto empty = [this] { return live_.empty(); };
   if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), empty)) return 0;
+  stopping_ = true;
   const int left = static_cast<int>(live_.size());
   for (const auto& [number, live] : live_) abort_live(number, live);
   // The engine answers between two steps; it may also be paused or hang.

@@ -124,7 +124,8 @@ class Generations {
   const TokenNames names_;
   Guarded<std::string> weights_;
   SessionServices services_;
-  std::atomic<bool> closing_ = false;  // the engine is no longer to be called
+  std::atomic<bool> closing_ = false;   // the engine is no longer to be called
+  std::atomic<bool> stopping_ = false;  // running requests are no longer waited for
 
   std::mutex mutex_;
   std::condition_variable changed_;

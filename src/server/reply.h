@@ -53,6 +53,7 @@ class Reply {
   void finish(std::string_view last);
   void on_disconnect(std::function<void()> fn);
   bool gone() const;
+  bool is_part() const { return parts_ != nullptr; }
   std::size_t num_unsent() const { return exchange_.num_unsent(); }
 
   // Runs `fn`, on whose behalf this is answered. Memory that runs out there is this request's 503.

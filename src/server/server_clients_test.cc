@@ -192,6 +192,10 @@ TEST(ServerClients, an_aborted_answer_does_not_pass_for_a_whole_one) {
        {aborted("/v1/messages", messages + "false}"), aborted("/v1/messages", messages + "true}"),
         aborted("/v1/responses", R"({"input": "x"})")})
     EXPECT_NE(answer.find("the request was aborted"), std::string::npos) << answer;
+  const std::string page = server.get("/metrics").body;
+  for (const char* line : {R"(finished_reason="abort",model_name="tiny"} 4)",
+                           R"(finished_reason="error",model_name="tiny"} 0)"})
+    EXPECT_NE(page.find(line), std::string::npos) << page;
 }
 
 TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
@@ -209,6 +213,31 @@ TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
   EXPECT_NE(refused.header("retry-after"), "");
   client.join();
   drainer.join();
+}
+
+TEST(ServerClients, answers_that_have_not_begun_when_a_drain_ends_are_503_with_retry_after) {
+  TestServerOptions options = slow_options();
+  options.scheduler.max_running = 1;
+  TestServer server("", options);
+  const auto chat = [&](HttpResponse& response, const char* stream) {
+    response = server.send(
+        "POST", "/v1/chat/completions",
+        str(R"({"messages": [{"role": "user", "content": "x"}], "stream": )", stream, "}"));
+  };
+  HttpResponse running, waiting[2];
+  std::thread first([&] { chat(running, "false"); });
+  EXPECT_TRUE(eventually([&] { return server->stats().generated_tokens > 0; }));
+  std::thread second([&] { chat(waiting[0], "false"); });
+  std::thread third([&] { chat(waiting[1], "true"); });
+  EXPECT_TRUE(eventually([&] { return server->stats().num_waiting == 2; }));
+  EXPECT_EQ(server->drain(0), 3);
+  for (std::thread* client : {&first, &second, &third}) client->join();
+  EXPECT_EQ(running.status, 200);
+  EXPECT_NE(running.body.find(R"("finish_reason":"abort")"), std::string::npos) << running.body;
+  for (const HttpResponse& response : waiting) {
+    EXPECT_EQ(response.status, 503) << response.body;
+    EXPECT_NE(response.header("retry-after"), "");
+  }
 }
 
 TEST(ServerClients, a_drain_cancels_what_takes_longer) {

@@ -23,10 +23,7 @@ ServerCore::ServerCore(ServerConfig server_config)
 ApiStatus ServerCore::ready() const {
   const ServerState now = state;
   if (now == ServerState::kReady) return Ok{};
-  return ApiError{.status = 503,
-                  .message = str("the server is ", name_of(now), "; try again later"),
-                  .code = name_of(now),
-                  .retry_after = 5};
+  return not_ready_error(name_of(now));
 }
 
 const Route* find_route(const std::vector<Route>& routes, std::string_view method,

@@ -60,14 +60,25 @@ void Session::on_event(TokenEvent event) {
       return fail({.status = event.impossible ? 400 : 500,
                    .message = event.error.empty() ? "the request failed" : event.error,
                    .code = event.impossible ? "" : "engine_error"});
-    // These APIs have no word for an answer that was cut by somebody else.
-    const bool has_word = request_.api != Api::kMessages && request_.api != Api::kResponses;
-    if (*event.finished == FinishReason::kCancelled && !has_word && !state.parser->stopped())
-      return fail({.status = 503, .message = "the request was aborted", .retry_after = 1});
+    if (*event.finished == FinishReason::kCancelled)
+      if (const std::optional<ApiError> error = error_of_abort(state))
+        return fail_as(FinishReason::kCancelled, *error);
     finish_choice(state, choice, event);
   }
   if (request_.form.stream) send(static_cast<int>(index), state, event.finished.has_value());
   if (!done_ && num_open_ == 0) complete();
+}
+
+// Nothing: the abort ends the answer, which says so.
+std::optional<ApiError> Session::error_of_abort(const ChoiceState& state) const {
+  if (state.parser->stopped()) return {};
+  // Others of a list may have their answers, in the same reply.
+  const bool unanswered = !streaming_ && answer_.usage.completion_tokens == 0 && !reply_.is_part();
+  if (unanswered && services_.stopping()) return not_ready_error("draining");
+  // These APIs have no word for an answer that was cut by somebody else.
+  const bool has_word = request_.api != Api::kMessages && request_.api != Api::kResponses;
+  if (has_word) return {};
+  return ApiError{.status = 503, .message = "the request was aborted", .retry_after = 1};
 }
 
 // Token by token, so that where an answer ends does not depend on how many came at once.
@@ -213,9 +224,11 @@ void Session::complete() {
   reply_.finish(bytes);
 }
 
-void Session::fail(const ApiError& error) {
+void Session::fail(const ApiError& error) { fail_as(FinishReason::kError, error); }
+
+void Session::fail_as(FinishReason reason, const ApiError& error) {
   if (done_) return;
-  for (Choice& choice : answer_.choices) choice.finish.reason = FinishReason::kError;
+  for (Choice& choice : answer_.choices) choice.finish.reason = reason;
   abort_rest();
   end(error.status);
   std::string event;

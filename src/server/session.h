@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "server/dialects/response_writer.h"
@@ -20,6 +21,7 @@ struct SessionServices {
   const TokenNames& names;
   Metrics& metrics;
   std::function<void(RequestId)> abort;
+  std::function<bool()> stopping;  // requests are cancelled because the server ends
   // Called once, at the end, with what it was.
   std::function<void(const RequestRecord&, const RequestContext&, const Answer&)> done;
 };
@@ -55,6 +57,8 @@ class Session {
     double last_token_s = 0;  // since the request began
   };
 
+  void fail_as(FinishReason reason, const ApiError& error);
+  std::optional<ApiError> error_of_abort(const ChoiceState& state) const;
   void take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& event);
   void count_cached(Choice& choice, const TokenEvent::Usage& usage);
   void take_extras(Choice& choice, TokenEvent& event);
