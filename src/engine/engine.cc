@@ -192,10 +192,15 @@ struct Engine::Impl {
     const std::vector<StepShape> shapes = shapes_of(*done.plan, options.scheduler.num_shards);
     costs.record(largest(shapes), seconds);
     stats.step_seconds += seconds;
-    const std::uint64_t generated = scheduler.stats().generated_tokens;
+    const std::uint64_t generated_before = scheduler.stats().generated_tokens;
+    const std::uint64_t read_before = scheduler.stats().read_prompt_tokens;
     for (TokenEvent& event : scheduler.commit(*done.plan, std::move(done.result)))
       report(std::move(event));
-    auto tokens = static_cast<double>(scheduler.stats().generated_tokens - generated);
+    const std::uint64_t generated = scheduler.stats().generated_tokens - generated_before;
+    const std::uint64_t read = scheduler.stats().read_prompt_tokens - read_before;
+    if (options.on_step && generated + read > 0)
+      options.on_step(static_cast<int>(generated + read));
+    auto tokens = static_cast<double>(generated);
     for (const StepShape& shape : shapes) tokens += shape.prompt_tokens;
     count_tokens(tokens, done.end);
   }

@@ -23,6 +23,9 @@ struct EngineOptions {
   // A step with prompt tokens may take this many times a plain decode step. 0: no limit.
   double max_step_slowdown = 2;
   double watchdog_seconds = 300;  // a step that takes longer is a hang; 0: never
+  // Sees how many tokens each step came to: those of prompts that it read, and those that it gave.
+  // On the engine thread, as Sink.
+  std::function<void(int tokens)> on_step = {};
   // Called once, from the watchdog's thread, with a dump of plan and last operation, after every
   // request was failed: the program should end. The engine cannot be destroyed before the step
   // returns.

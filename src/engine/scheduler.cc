@@ -184,6 +184,8 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
   }
   seq.late = std::max(seq.late, sampled.late);
   const int accepted = std::max(0, num_new - 1);
+  const int of_prompt = std::min(slice.first + slice.count, seq.prompt_size()) - slice.first;
+  stats.read_prompt_tokens += static_cast<std::uint64_t>(std::max(0, of_prompt));
   seq.num_computed += slice.count - slice.num_drafts + accepted;
   if (sampled.drafted > 0) {
     seq.drafts.record(sampled.drafted, accepted);

@@ -50,6 +50,7 @@ struct SchedulerStats {
   std::uint64_t steps = 0, preemptions = 0;
   std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;  // of requests that have started
   std::uint64_t generated_tokens = 0;
+  std::uint64_t read_prompt_tokens = 0;  // by steps: those not cached, and again after a preemption
   std::uint64_t prefix_queries = 0, prefix_hits = 0;  // in tokens
   std::uint64_t drafts = 0, drafted_tokens = 0, accepted_tokens = 0;
   std::vector<std::uint64_t> accepted_per_position = {};

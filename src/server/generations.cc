@@ -92,6 +92,7 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
   for (int i = 0; i < threads; ++i) shards_.push_back(std::make_shared<Shard>());
   EngineOptions options = std::move(model.engine);
   options.scheduler.max_seq_len = config.max_model_len;
+  options.on_step = [this](int tokens) { metrics_->step(tokens); };
   engine_ = std::make_unique<Engine>(
       std::move(options), *executor_,
       [this](std::vector<TokenEvent> events) { on_events(std::move(events)); });
@@ -118,14 +119,11 @@ Generations::~Generations() {
 }
 
 void Generations::on_events(std::vector<TokenEvent> events) {
-  int tokens = 0;
   std::vector<std::vector<TokenEvent>> parts(shards_.size());
   for (TokenEvent& event : events) {
-    tokens += static_cast<int>(event.tokens.size());
     const std::uint64_t number = event.id >> Session::kChoiceBits;
     parts[number % shards_.size()].push_back(std::move(event));
   }
-  if (tokens > 0) metrics_->step(tokens);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].empty()) continue;
     Shard* shard = shards_[i].get();

@@ -29,6 +29,21 @@ TEST(ServerReports, metrics_count_what_happened) {
     EXPECT_NE(page.body.find(line), std::string::npos) << line << "\n" << page.body;
 }
 
+TEST(ServerReports, steps_come_to_the_tokens_of_prompts_and_answers) {
+  TestServerOptions options;
+  options.scheduler.max_step_tokens = 2;
+  const TestServer server(" world", options);
+  const Json out = server.post("/v1/completions", R"({"prompt": [1, 2, 3, 4, 5]})");
+  const std::string page = server.get("/metrics").body;
+  const std::string name = "vllm:iteration_tokens_total_";
+  const std::string labels = "{engine=\"0\",model_name=\"tiny\"} ";
+  const int steps = std::stoi(at(out, "usage.completion_tokens")) + 2;  // three read the prompt
+  EXPECT_NE(page.find(str(name, "sum", labels, at(out, "usage.total_tokens"), "\n")),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find(str(name, "count", labels, steps, "\n")), std::string::npos) << page;
+}
+
 TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
   TestServerOptions options;
   options.config.access.api_keys = {"topsecretkey"};

@@ -182,7 +182,8 @@ void Metrics::Impl::add_vllm() {
   v.prefill =
       &histogram("vllm:request_prefill_time_seconds", "from first step to first token", kLatency);
   v.decode = &histogram("vllm:request_decode_time_seconds", "from first token to end", kLatency);
-  v.step = &histogram("vllm:iteration_tokens_total", "tokens that a step gave", kStepTokens);
+  v.step = &histogram("vllm:iteration_tokens_total", "tokens that a step read of prompts and gave",
+                      kStepTokens);
   v.max_tokens =
       &histogram("vllm:request_params_max_tokens", "tokens that an answer may have", kTokens);
   v.n = &histogram("vllm:request_params_n", "n that requests asked for", kChoices);

@@ -39,7 +39,7 @@ class Metrics {
   void http_duration(const std::string& method, const std::string& route, double seconds);
   void first_token(double seconds);
   void token_gap(double seconds);
-  void step(int tokens);  // tokens that one step gave
+  void step(int tokens);  // of prompts and answers, that one step came to
   void request_done(const RequestRecord& record);
 
   // The page for /metrics. `experts`: where they lie, if they move.
