@@ -165,12 +165,25 @@ Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextM
   return prompt;
 }
 
+namespace {
+
+// The text of the last message where the answer has its role, so that it may go on with it.
+std::string echoed_text(const ChatInput& chat) {
+  const Json& last = chat.messages.back();
+  const bool continued = chat.continue_final_message || !chat.add_generation_prompt;
+  const bool same_role = continued || *last.find("role") == Json("assistant");
+  return same_role ? last.find("content")->as_string() : std::string();
+}
+
+}  // namespace
+
 ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int max_model_len,
                          Prepared& out) {
   if (request.chat) {
     GLINT_TRY(const std::string prompt, render_chat(request, model));
     out.deltas.in_reasoning = trimmed(prompt).ends_with("<think>");
     GLINT_TRY(out.prompts.emplace_back(), encode_one(request, prompt, model, max_model_len));
+    if (request.echo) out.prompt_texts.push_back(echoed_text(*request.chat));
     return Ok{};
   }
   for (const Prompt& prompt : request.prompts) {

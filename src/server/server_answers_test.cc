@@ -33,6 +33,27 @@ TEST(ServerAnswers, chat_separates_thoughts_from_the_answer) {
   EXPECT_EQ(at(off, "choices.0.message.reasoning_content"), "");
 }
 
+TEST(ServerAnswers, a_chat_echoes_the_message_that_it_goes_on_with) {
+  TestServer server(" and two.");
+  const std::string to_assistant =
+      R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant",
+          "content": [{"type": "text", "text": "One"}]}], "continue_final_message": true, "n": 2)";
+  const Json whole = server.post("/v1/chat/completions", to_assistant + R"(, "echo": true})");
+  EXPECT_EQ(at(whole, "choices.1.message.content"), "One and two.");
+  std::string streamed;
+  for (const std::string& event :
+       server.events("/v1/chat/completions", to_assistant + R"(, "echo": true, "stream": true})")) {
+    const Json chunk = event == "[DONE]" ? Json() : parse_json(event).value();
+    if (at(chunk, "choices.0.index") == "1") streamed += at(chunk, "choices.0.delta.content");
+  }
+  EXPECT_EQ(streamed, "One and two.");
+  const Json without = server.post("/v1/chat/completions", to_assistant + "}");
+  EXPECT_EQ(at(without, "choices.0.message.content"), " and two.");
+  const Json to_user =
+      server.chat(R"(, "echo": true, "chat_template_kwargs": {"enable_thinking": false})");
+  EXPECT_EQ(at(to_user, "choices.0.message.content"), " and two.");
+}
+
 TEST(ServerAnswers, a_streamed_chat_is_the_whole_one_in_pieces) {
   TestServer server("Hm, so.</think>One two three \xe2\x82\xac four.");
   const std::string body =

@@ -140,6 +140,7 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
   r.integer("max_completion_tokens", request.end.max_tokens, {1});
   read_counts(r, request);
   read_chat_logprobs(r, request, context);
+  r.boolean("echo", request.echo);
   r.boolean("include_reasoning", request.form.include_reasoning);
   r.boolean("separate_reasoning", request.form.parse_reasoning);
   read_sampling(r, request, context);

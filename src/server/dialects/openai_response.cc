@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/str.h"
 #include "text/template/jinja/characters.h"
 
 namespace glint {
@@ -196,10 +197,20 @@ Json ChatWriter::logprobs(const std::vector<TokenScore>& scores) const {
                       {"refusal", Json()}};
 }
 
-Json ChatWriter::message(const Choice& choice) const {
+namespace {
+
+// With echo; else empty.
+std::string_view echoed(const Answer& answer) {
+  return answer.prompt_texts.empty() ? std::string_view() : answer.prompt_texts[0];
+}
+
+}  // namespace
+
+Json ChatWriter::message(const Choice& choice, const Answer& answer) const {
   const ParsedAnswer& parsed = choice.parsed;
+  const std::string content = str(echoed(answer), choice.text());
   Json out = Json::Object{{"role", "assistant"},
-                          {"content", parsed.content ? Json(*parsed.content) : Json()},
+                          {"content", parsed.content || !content.empty() ? Json(content) : Json()},
                           {"refusal", Json()}};
   if (parsed.reasoning && request_.form.include_reasoning) {
     out.set("reasoning_content", *parsed.reasoning);
@@ -221,7 +232,7 @@ Json ChatWriter::whole(const Answer& answer) {
   Json::Array choices;
   for (const Choice& choice : answer.choices) {
     Json one = Json::Object{{"index", choice.index},
-                            {"message", message(choice)},
+                            {"message", message(choice, answer)},
                             {"logprobs", logprobs(choice.scores)},
                             {"finish_reason", openai_finish_reason(choice.finish)},
                             {"stop_reason", stop_reason(choice.finish)}};
@@ -309,6 +320,10 @@ void ChatWriter::append_calls(int choice, std::span<const Delta> deltas, std::st
 // the last.
 void ChatWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
   std::vector<Delta> deltas;
+  const auto index = static_cast<std::size_t>(piece.choice);
+  const bool begun = index < begun_.size() && begun_[index];
+  if (const std::string_view text = echoed(answer); !begun && !text.empty())
+    deltas.push_back({.kind = Delta::Kind::kContent, .text = std::string(text)});
   for (const Delta& delta : piece.deltas) {
     const bool hidden = !request_.form.include_reasoning && group_of(delta) == Group::kReasoning;
     if (!hidden && delta.kind != Delta::Kind::kToolEnd) deltas.push_back(delta);

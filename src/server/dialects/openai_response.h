@@ -55,7 +55,7 @@ class ChatWriter : public OpenAiWriter {
 
  private:
   Json logprobs(const std::vector<TokenScore>& scores) const;
-  Json message(const Choice& choice) const;
+  Json message(const Choice& choice, const Answer& answer) const;
   void append_delta(int choice, std::span<const Delta> deltas, std::string& out);
   void append_calls(int choice, std::span<const Delta> deltas, std::string& out) const;
 
