@@ -367,6 +367,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   std::future<Status> mended;
   wait_for_end(shutdown, *server, ranks.get(), options.log_stats, mended);
   drain(*server, options.shutdown_timeout, cli);
+  shutdown.work_is_done();                // to give a large model's memory back takes a while
   if (!executor.ready()) end_program(0);  // lost ranks may take minutes to come, and serve nobody
   if (mended.valid()) mended.wait();
   server.reset();  // before the executor that it uses

@@ -32,7 +32,10 @@ void end_by(int signal) { ::_exit(128 + signal); }
 std::atomic<int> shutdown_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
+std::atomic<bool> work_done{false};
+
 void on_shutdown(int signal) {
+  if (work_done) ::_exit(0);
   const int pipe = shutdown_pipe.exchange(-1);
   const unsigned char byte = static_cast<unsigned char>(signal);
   if (pipe < 0 || ::write(pipe, &byte, 1) != 1) ::_exit(128 + signal);
@@ -92,10 +95,13 @@ ShutdownGuard::ShutdownGuard() {
 }
 
 ShutdownGuard::~ShutdownGuard() {
+  if (work_done) return;
   set_handler(SIGTERM, SIG_DFL, 0);
   handle_interrupts();
   shutdown_pipe = -1;
 }
+
+void ShutdownGuard::work_is_done() { work_done = true; }
 
 bool ShutdownGuard::wait_for(double seconds) {
   struct pollfd readable = {.fd = read_end_.get(), .events = POLLIN, .revents = 0};

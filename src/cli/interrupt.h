@@ -44,6 +44,9 @@ class ShutdownGuard {
   // Waits so long for the first signal; whether it came.
   bool wait_for(double seconds);
 
+  // The work has ended well: until the program's own end, signals end it at once with exit code 0.
+  void work_is_done();
+
  private:
   OwnedFd read_end_, write_end_;  // of a pipe that the handler writes to
 };

@@ -61,6 +61,20 @@ TEST(Shutdown, a_write_to_a_closed_pipe_is_an_error) {
   EXPECT_EQ(errno, EPIPE);
 }
 
+TEST(ShutdownDeathTest, once_the_work_is_done_a_signal_ends_the_program_well) {
+  const auto end_by_second = [](bool in_guard) {
+    {
+      ShutdownGuard guard;
+      raise(SIGTERM);
+      guard.work_is_done();
+      if (in_guard) raise(SIGTERM);
+    }
+    raise(SIGTERM);
+  };
+  EXPECT_EXIT(end_by_second(true), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(end_by_second(false), testing::ExitedWithCode(0), "");
+}
+
 TEST(ShutdownDeathTest, the_second_signal_ends_the_program) {
   EXPECT_EXIT(
       {
