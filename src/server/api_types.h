@@ -112,6 +112,7 @@ struct ApiRequest {
   AnswerEnd end = {};
   std::vector<std::string> bad_words = {};
   std::shared_ptr<const GrammarSpec> grammar = {};
+  std::string grammar_field = {};  // that asks for it; calls are asked for by "tools"
   int n = 1;
   int best_of = 1;  // at least n
   bool echo = false;

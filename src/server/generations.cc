@@ -265,7 +265,7 @@ void Generations::begin(ApiRequest request, Prepared prepared, Reply reply,
 void Generations::compile_grammar(std::shared_ptr<Ready> ready) {
   try {
     const std::shared_ptr<const GrammarSpec> spec = ready->request.grammar;
-    const char* field = grammar_field(*spec);
+    const std::string field = grammar_field(ready->request);
     forget_prompt(ready->request);
     const auto gone = [ready] { return ready->reply.gone() || all_aborted(*ready->aborted); };
     model_.grammars->compile(*spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
@@ -277,7 +277,8 @@ void Generations::compile_grammar(std::shared_ptr<Ready> ready) {
   }
 }
 
-void Generations::take_grammar(Ready& ready, GrammarService::Grammar grammar, const char* field) {
+void Generations::take_grammar(Ready& ready, GrammarService::Grammar grammar,
+                               const std::string& field) {
   if (grammar.ok()) {
     ready.prepared.grammar = std::move(grammar).value();
     return start(ready);

@@ -97,7 +97,7 @@ class Generations {
   void begin(ApiRequest request, Prepared prepared, Reply reply,
              std::shared_ptr<std::atomic<bool>> admitted);
   void compile_grammar(std::shared_ptr<Ready> ready);
-  void take_grammar(Ready& ready, GrammarService::Grammar grammar, const char* field);
+  void take_grammar(Ready& ready, GrammarService::Grammar grammar, const std::string& field);
   void refuse(Ready& ready, const ApiError& error) const;
   void start(Ready& ready);
   void run_requests(Ready& ready);

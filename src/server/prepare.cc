@@ -277,14 +277,17 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   return out;
 }
 
-const char* grammar_field(const GrammarSpec& spec) {
+std::string grammar_field(const ApiRequest& request) {
+  const GrammarSpec& spec = *request.grammar;
   const bool tools = spec.kind == GrammarSpec::Kind::kToolCalls && !(spec.lenient && spec.instead);
-  return tools ? "tools" : "response_format";
+  return tools ? "tools" : request.grammar_field;
 }
 
-ApiError grammar_error(const Error& error, const char* field) {
+ApiError grammar_error(const Error& error, const std::string& field) {
   ApiError out = api_error(error);
-  if (out.status == 400) out.param = field;
+  if (out.status != 400) return out;
+  out.param = field;
+  out.message = str(field, ": ", out.message);
   return out;
 }
 

@@ -67,9 +67,9 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
 // Refuses more than one body may ask for.
 ApiStatus check_prompt_scores(std::int64_t prompt_scores);
 
-// The field of a request that a grammar comes from, and why there is none, as its client is told.
-const char* grammar_field(const GrammarSpec& spec);
-ApiError grammar_error(const Error& error, const char* field);
+// The field of a request that its grammar comes from, and why there is none, as its client is told.
+std::string grammar_field(const ApiRequest& request);
+ApiError grammar_error(const Error& error, const std::string& field);
 
 // A new constraint for one choice; null if there is none.
 std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model);

@@ -54,6 +54,26 @@ TEST(ServerAnswers, a_chat_echoes_the_message_that_it_goes_on_with) {
   EXPECT_EQ(at(to_user, "choices.0.message.content"), " and two.");
 }
 
+TEST(ServerAnswers, an_answers_form_that_cannot_be_is_told_by_its_field) {
+  const TestServer server;
+  const auto refusal = [&](const std::string& path, const std::string& body) {
+    const HttpResponse response = server.send("POST", path, body);
+    EXPECT_EQ(response.status, 400) << response.body;
+    const Json out = parse_json(response.body).value();
+    return str(at(out, "error.param"), "; ", at(out, "error.message"));
+  };
+  const std::string schema =
+      R"({"type": "json_schema", "name": "n", "schema": {"type": "objekt"}})";
+  EXPECT_EQ(refusal("/v1/responses", R"({"input": "x", "text": {"format": )" + schema + "}}"),
+            "text.format.schema; text.format.schema: unsupported type \"objekt\"");
+  EXPECT_EQ(refusal("/v1/messages", R"({"messages": [{"role": "user", "content": "x"}],
+                      "max_tokens": 9, "output_config": {"format": )" +
+                                        schema + "}}"),
+            "; output_config.format.schema: unsupported type \"objekt\"");
+  EXPECT_EQ(refusal("/v1/completions", R"({"prompt": "x", "guided_regex": "("})").substr(0, 28),
+            "guided_regex; guided_regex: ");
+}
+
 TEST(ServerAnswers, a_streamed_chat_is_the_whole_one_in_pieces) {
   TestServer server("Hm, so.</think>One two three \xe2\x82\xac four.");
   const std::string body =

@@ -40,6 +40,7 @@ void set_grammar(RequestReader& r, const char* field, GrammarSpec spec, ApiReque
     return r.fail(field, str(r.path(field),
                              " cannot be combined with another constraint of the same request"));
   request.grammar = std::make_shared<const GrammarSpec>(std::move(spec));
+  request.grammar_field = r.path(field);
 }
 
 // A value of one of `kinds`, which may be a text that holds it as JSON.
