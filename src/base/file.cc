@@ -23,11 +23,15 @@ Error system_error(ErrorCode code, const std::string& doing, const std::string& 
   return Error{code, str(doing, " ", path, ": ", std::strerror(errno))};
 }
 
+const char* kind_of(const struct stat& info) {
+  return S_ISDIR(info.st_mode) ? "a directory" : "not a regular file";
+}
+
 Result<std::size_t> regular_size(int fd, const std::string& path) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) return system_error(ErrorCode::kNotFound, "cannot stat", path);
   if (!S_ISREG(info.st_mode)) {
-    return not_found(str(path, " is not a regular file"));
+    return not_found(str(path, " is ", kind_of(info), "; a file is expected"));
   }
   return static_cast<std::size_t>(info.st_size);
 }
@@ -107,7 +111,7 @@ Result<std::string> find_replaceable(const std::string& path) {
   struct stat info = {};
   if (path.empty()) return invalid("the file to write has no name");
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-    return invalid(str("cannot write ", path, ": it is not a regular file"));
+    return invalid(str("cannot write ", path, ": it is ", kind_of(info)));
   std::string file = path;
   if (is_present(path)) {
     const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),

@@ -80,9 +80,11 @@ TEST_F(File, missing_files_are_not_found) {
 
 TEST_F(File, folders_and_pipes_are_refused_without_hanging) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  for (const std::string& name : {path("pipe"), folder_}) {
-    EXPECT_EQ(read_file(name).error().message, name + " is not a regular file");
-    EXPECT_EQ(MappedFile::open(name).error().message, name + " is not a regular file");
+  for (const auto& [name, kind] :
+       {std::pair(path("pipe"), "not a regular file"), std::pair(folder_, "a directory")}) {
+    const std::string refusal = name + " is " + kind + "; a file is expected";
+    EXPECT_EQ(read_file(name).error().message, refusal);
+    EXPECT_EQ(MappedFile::open(name).error().message, refusal);
     EXPECT_FALSE(file_exists(name));
     EXPECT_TRUE(is_present(name));
   }
@@ -94,10 +96,12 @@ TEST_F(File, folders_and_pipes_are_refused_without_hanging) {
 TEST_F(File, what_is_written_takes_the_place_of_files_only) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   ASSERT_EQ(::symlink("pipe", path("link").c_str()), 0);
-  for (const std::string& name : {path("pipe"), path("link"), folder_}) {
+  for (const std::string& name : {path("pipe"), path("link")}) {
     EXPECT_EQ(write_file_atomic(name, "x").error().message,
               "cannot write " + name + ": it is not a regular file");
   }
+  EXPECT_EQ(write_file_atomic(folder_, "x").error().message,
+            "cannot write " + folder_ + ": it is a directory");
   EXPECT_EQ(write_file_atomic("", "x").error().message, "the file to write has no name");
   EXPECT_TRUE(find_replaceable(path("none")).ok());
   EXPECT_EQ(find_replaceable(path("none/file")).error().message,

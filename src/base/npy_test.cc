@@ -105,7 +105,7 @@ TEST(Npy, takes_the_place_of_files_only) {
   EXPECT_EQ(NpyWriter::create("/dev/null", {1}).error().message,
             "cannot write /dev/null: it is not a regular file");
   EXPECT_EQ(NpyWriter::create(::testing::TempDir(), {1}).error().message,
-            "cannot write " + ::testing::TempDir() + ": it is not a regular file");
+            "cannot write " + ::testing::TempDir() + ": it is a directory");
 }
 
 TEST(Npy, writing_through_a_link_leaves_the_link) {

@@ -212,7 +212,8 @@ TEST(SafetensorsDir, links_that_loop_and_git_lfs_pointers_are_named) {
                 " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
   std::filesystem::remove(dir / "model.safetensors");
   std::filesystem::create_directory(dir / "model.safetensors");
-  EXPECT_EQ(open_refusal(dir.path()), dir / "model.safetensors" + " is not a regular file");
+  EXPECT_EQ(open_refusal(dir.path()),
+            dir / "model.safetensors" + " is a directory; a file is expected");
 }
 
 TEST(SafetensorsDir, errors_inside_a_file_begin_with_its_name) {

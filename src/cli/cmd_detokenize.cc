@@ -76,7 +76,8 @@ Status run(const Options& options, Cli& cli) {
     GLINT_TRY(std::string text, read_stdin());
     if (text.ends_with('\n')) text.pop_back();
     for (const std::string_view line : split(text, '\n')) {
-      GLINT_TRY_STATUS(append_ids(line, sequences.emplace_back()));
+      std::vector<TokenId>& ids = sequences.emplace_back();
+      GLINT_TRY_STATUS(append_ids(line, ids).in(str("line ", sequences.size(), " of stdin")));
     }
   }
   for (const std::vector<TokenId>& ids : sequences) {

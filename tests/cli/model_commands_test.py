@@ -54,6 +54,8 @@ def a_prompt_may_come_from_a_file_or_a_pipe(folder):
     check(piped.stdout == " Paris.", "a prompt from stdin", piped)
     refused("generate", MODEL, "-f", file, "-p", "x", words=["-p and --file"])
     refused("generate", MODEL, "--chat", words=["the prompt is empty"])
+    wrong = subprocess.run([GLINT, "detokenize", MODEL], input="1 2\n3 x\n", capture_output=True, text=True)
+    check(wrong.stderr == 'glint: line 2 of stdin: "x" is no token id\n', "the line is named", wrong)
     # A stream that cannot be read is no empty text.
     for command in ("generate", MODEL, "-f", "-"), ("tokenize", MODEL), ("detokenize", MODEL), ("template", MODEL, "--jsonl"):
         done = subprocess.run(["bash", "-c", '"$@" < /', "-", GLINT, *command], capture_output=True, text=True)
@@ -194,8 +196,8 @@ def score_writes_what_it_says(folder):
     # Nothing but a file is replaced by a file: as root, that would be /dev/null.
     pipe = folder / "pipe"
     os.mkfifo(pipe)
-    for name in (pipe, folder):
-        refused("score", MODEL, "-p", "some text", "--out", name, words=[str(name), "not a regular file"])
+    for name, kind in ((pipe, "not a regular file"), (folder, "a directory")):
+        refused("score", MODEL, "-p", "some text", "--out", name, words=[str(name), kind])
     check(pipe.is_fifo(), "a pipe was replaced")
     refused("score", MODEL, "-p", "some text", "--out", npy, "--mtp", npy, words=["ids.npy", "its own"])
     refused("score", MODEL, "-p", "some text", "--out", npy, "--mtp", f"{npy.parent}/./{npy.name}", words=["ids.npy", "its own"])
