@@ -28,7 +28,10 @@ Status check_number(bool right, std::string_view option, double value, std::stri
 }
 
 Status check_ranges(const ServeOptions& o) {
+  if (o.host.empty())
+    return invalid("--host is empty; give an address of this machine, or 0.0.0.0 for all of them");
   GLINT_TRY_STATUS(check_range("port", o.port, 0, 65535));
+  GLINT_TRY_STATUS(check_least("kv-cache-tokens", o.kv_cache_tokens.value_or(1), 1));
   GLINT_TRY_STATUS(check_range("max-num-seqs", o.max_num_seqs, 1, 65536));
   GLINT_TRY_STATUS(check_least("max-num-batched-tokens", o.max_num_batched_tokens, 64));
   GLINT_TRY_STATUS(check_least("max-queued-requests", o.max_queued_requests, 0));

@@ -100,6 +100,13 @@ TEST(ServePlan, impossible_values_are_refused) {
   options.port = 70000;
   EXPECT_EQ(refusal(options), "--port is 70000; it must be from 0 to 65535");
   options = tiny_options();
+  options.host = "";  // an unset variable of a script, which would be every address
+  EXPECT_EQ(refusal(options),
+            "--host is empty; give an address of this machine, or 0.0.0.0 for all of them");
+  options = tiny_options();
+  options.kv_cache_tokens = -5;
+  EXPECT_EQ(refusal(options), "--kv-cache-tokens is -5; it must be 1 or more");
+  options = tiny_options();
   options.gpu_memory_utilization = 1.5;
   EXPECT_EQ(refusal(options), "--gpu-memory-utilization is 1.5; it must be above 0 and at most 1");
   options = tiny_options();
