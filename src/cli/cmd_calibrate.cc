@@ -167,8 +167,12 @@ Status run_model(const Options& options, Cli& cli) {
 
 Status run(const Options& options, Cli& cli) {
   if (options.merge) return merge(options, cli);
-  if (options.inputs.size() != 1)
-    return invalid(str("expected one MODEL, got ", options.inputs.size()));
+  if (options.inputs.empty())
+    return invalid(
+        "MODEL is missing: directory of a checkpoint, or an id in the Hugging Face cache");
+  if (options.inputs.size() > 1)
+    return invalid(str("expected one MODEL, got ", options.inputs.size(),
+                       "; --merge is for files of calibrations"));
   if (options.prompts.empty()) return invalid("--prompts is missing: name a file of prompts");
   if (std::error_code ignored;
       std::filesystem::equivalent(options.out, options.prompts, ignored) && !ignored)
