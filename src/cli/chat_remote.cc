@@ -268,20 +268,17 @@ Result<std::string> ask_for_model(const std::string& server, HttpClientOptions h
 Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, Json tools, Cli& cli) {
   GLINT_TRY_STATUS(check_local_options(options));
   GLINT_TRY_STATUS(check_timeout(options.timeout.value_or(1)));
-  GLINT_TRY(const ServerUrl server, parse_server_url(options.model));
-  if (server.path != "/" && server.path != "/v1" && server.path != "/v1/")
-    return invalid(str("a server is expected, such as http://127.0.0.1:8000, got the path ",
-                       quoted(server.path)));
+  GLINT_TRY(std::string server, parse_api_server(options.model));
   HttpClientOptions http = {
       .read_option = "--timeout", .ca_file = options.ca_file, .use_proxy = true};
   http.read_seconds = options.timeout.value_or(http.read_seconds);
   HttpHeaders headers = {{"content-type", "application/json"}};
   if (const std::string& key = cli.environment.api_key; !key.empty())
     headers.emplace_back("authorization", "Bearer " + key);
-  GLINT_TRY(const std::string model, ask_for_model(server.origin, http, headers));
+  GLINT_TRY(const std::string model, ask_for_model(server, http, headers));
   if (cli.console.err_is_terminal()) cli.console.note("talking to " + model);
   return std::unique_ptr<ChatSource>(
-      std::make_unique<RemoteChat>(server.origin, std::move(http), std::move(headers),
+      std::make_unique<RemoteChat>(std::move(server), std::move(http), std::move(headers),
                                    request_of(options, model, std::move(tools))));
 }
 

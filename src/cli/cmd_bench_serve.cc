@@ -257,12 +257,12 @@ void measure_long_prompts(const BenchServeOptions& options, LoadGenerator& gener
 
 Status run(const BenchServeOptions& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
-  GLINT_TRY(const ServerUrl url, parse_server_url(options.url));
+  GLINT_TRY(std::string server, parse_api_server(options.url));
   GLINT_TRY(Json fields, fields_of(options));
   int connections = 1024;
   for (const int c : options.concurrency) connections = std::max(connections, c);
   GLINT_TRY(LoadGenerator generator,
-            LoadGenerator::connect({.server = url.origin,
+            LoadGenerator::connect({.server = std::move(server),
                                     .http = {.read_seconds = options.timeout,
                                              .read_option = "--timeout",
                                              .ca_file = options.ca_file},

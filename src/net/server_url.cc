@@ -59,6 +59,14 @@ Result<ServerUrl> parse_server_url(std::string_view text) {
   return out;
 }
 
+Result<std::string> parse_api_server(std::string_view text) {
+  GLINT_TRY(ServerUrl server, parse_server_url(text));
+  if (server.path != "/" && server.path != "/v1" && server.path != "/v1/")
+    return invalid(str("a server is expected, such as http://127.0.0.1:8000, got the path ",
+                       quoted(server.path)));
+  return std::move(server.origin);
+}
+
 Result<std::string> resolve_url(const std::string& base, const std::string& location) {
   const std::unique_ptr<CURLU, Cleanup> url(curl_url());
   if (location.empty() || has_blank_or_control(location) ||

@@ -16,6 +16,9 @@ struct ServerUrl {
 // http and https only; no user name. A fragment is dropped.
 Result<ServerUrl> parse_server_url(std::string_view text);
 
+// The origin of a server of OpenAI's API, named with or without its /v1. Fails on another path.
+Result<std::string> parse_api_server(std::string_view text);
+
 // Resolves the Location header of an answer from `base`: "next" or "/next" there, or a whole URL.
 Result<std::string> resolve_url(const std::string& base, const std::string& location);
 

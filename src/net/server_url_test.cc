@@ -38,6 +38,14 @@ TEST(ServerUrl, what_is_none_is_refused_with_a_reason) {
   EXPECT_NE(error("http://a b/"), "");
 }
 
+TEST(ServerUrl, servers_of_the_api_have_no_other_path) {
+  for (const char* text :
+       {"http://a:8000", "http://a:8000/", "http://a:8000/v1", "http://a:8000/v1/"})
+    EXPECT_EQ(parse_api_server(text).value(), "http://a:8000") << text;
+  EXPECT_EQ(parse_api_server("http://a/x/v1").error().message,
+            "a server is expected, such as http://127.0.0.1:8000, got the path \"/x/v1\"");
+}
+
 TEST(ServerUrl, redirections_are_read_from_where_they_come) {
   const std::string base = "https://hub:8443/a/b?c";
   EXPECT_EQ(resolve_url(base, "/x?y=1").value(), "https://hub:8443/x?y=1");

@@ -131,6 +131,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
 _, err = bench(url, code=2)
 assert "cannot reach" in err and len(err.strip().split("\n")) == 1, err
 _, err = bench("ftp://x", code=2)
+_, err = bench(url + "/v1/completions", code=2)
+assert "got the path" in err and "/v1/completions" in err, err
 _, err = bench(url, "--concurrency", "0", code=2)
 assert "--concurrency is 0" in err, err
 with Served([GLINT, "serve", MODEL], "--api-key", "k") as server:
