@@ -11,6 +11,7 @@
 #include "cli/conversation.h"
 #include "cli/hub_model.h"
 #include "cli/interrupt.h"
+#include "cli/option_range.h"
 #include "cli/train_base.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"
@@ -26,7 +27,8 @@ namespace {
 
 struct Schedule {
   double epochs = 1;
-  int steps = 0, global_batch = 8, batch_tokens = 8192, warmup = 0, seed = 42;
+  std::optional<int> steps;
+  int global_batch = 8, batch_tokens = 8192, warmup = 0, seed = 42;
   double lr = 1e-5, min_lr = 0;
   std::string decay = "cosine";
 };
@@ -88,30 +90,24 @@ struct Options {
   }
 };
 
-Status in_range(const char* name, double value, double least, double most) {
-  if (value >= least && value <= most) return Ok{};
-  return invalid(str(name, " is ", format_double(value), "; it must be from ", format_double(least),
-                     " to ", format_double(most)));
-}
-
 Status check(const Options& o) {
   if (o.data.empty()) return invalid("give the examples: --data F.jsonl");
   if (o.out.empty()) return invalid("give a directory for the checkpoints: --out DIR");
-  GLINT_TRY_STATUS(in_range("--epochs", o.plan.epochs, 1e-6, 1e6));
-  GLINT_TRY_STATUS(in_range("--steps", o.plan.steps, 0, 1e9));
-  GLINT_TRY_STATUS(in_range("--global-batch-size", o.plan.global_batch, 1, 1e6));
-  GLINT_TRY_STATUS(in_range("--batch-tokens", o.plan.batch_tokens, 1, 1e9));
-  GLINT_TRY_STATUS(in_range("--warmup", o.plan.warmup, 0, 1e9));
-  GLINT_TRY_STATUS(in_range("--seed", o.plan.seed, 0, 2e9));
-  GLINT_TRY_STATUS(in_range("--lr", o.plan.lr, 0, 1));
-  GLINT_TRY_STATUS(in_range("--min-lr", o.plan.min_lr, 0, o.plan.lr));
-  GLINT_TRY_STATUS(in_range("--weight-decay", o.method.weight_decay, 0, 10));
-  GLINT_TRY_STATUS(in_range("--beta1", o.method.beta1, 0, 0.999999));
-  GLINT_TRY_STATUS(in_range("--beta2", o.method.beta2, 0, 0.9999999));
-  GLINT_TRY_STATUS(in_range("--adam-eps", o.method.eps, 1e-20, 1));
-  GLINT_TRY_STATUS(in_range("--clip-grad", o.method.clip_grad, 0, 1e9));
-  GLINT_TRY_STATUS(in_range("--mtp-loss", o.method.mtp_loss, 0, 1000));
-  return in_range("--save-interval", o.save_interval, 0, 1e9);
+  GLINT_TRY_STATUS(check_range("epochs", o.plan.epochs, 1e-6, 1e6));
+  GLINT_TRY_STATUS(check_range("steps", o.plan.steps.value_or(1), 1, 1'000'000'000));
+  GLINT_TRY_STATUS(check_range("global-batch-size", o.plan.global_batch, 1, 1'000'000));
+  GLINT_TRY_STATUS(check_range("batch-tokens", o.plan.batch_tokens, 1, 1'000'000'000));
+  GLINT_TRY_STATUS(check_range("warmup", o.plan.warmup, 0, 1'000'000'000));
+  GLINT_TRY_STATUS(check_range("seed", o.plan.seed, 0, 2'000'000'000));
+  GLINT_TRY_STATUS(check_range("lr", o.plan.lr, 0, 1));
+  GLINT_TRY_STATUS(check_range("min-lr", o.plan.min_lr, 0, o.plan.lr));
+  GLINT_TRY_STATUS(check_range("weight-decay", o.method.weight_decay, 0, 10));
+  GLINT_TRY_STATUS(check_range("beta1", o.method.beta1, 0, 0.999999));
+  GLINT_TRY_STATUS(check_range("beta2", o.method.beta2, 0, 0.9999999));
+  GLINT_TRY_STATUS(check_range("adam-eps", o.method.eps, 1e-20, 1));
+  GLINT_TRY_STATUS(check_range("clip-grad", o.method.clip_grad, 0, 1e9));
+  GLINT_TRY_STATUS(check_range("mtp-loss", o.method.mtp_loss, 0, 1000));
+  return check_range("save-interval", o.save_interval, 0, 1'000'000'000);
 }
 
 class Run {
@@ -182,7 +178,7 @@ class Run {
     GLINT_TRY_STATUS(read_data(resolved.dir));
     const auto count = static_cast<double>(data_.sequences.size());
     const double wanted = std::ceil(options_.plan.epochs * count / options_.plan.global_batch);
-    total_ = options_.plan.steps > 0 ? options_.plan.steps : static_cast<std::int64_t>(wanted);
+    total_ = options_.plan.steps.value_or(static_cast<std::int64_t>(wanted));
     if (latest) {
       GLINT_TRY(const Json before, trainer_->restore(*latest));
       GLINT_TRY_STATUS(check_same(before));

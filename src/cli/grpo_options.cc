@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::int64_t kMostRounds = 10'000'000;
 
-Status check_number(const char* name, double value, double least, double most) {
-  if (value >= least && value <= most) return Ok{};
-  return invalid(str("--", name, " is ", format_double(value), "; it must be from ",
-                     format_double(least), " to ", format_double(most)));
-}
-
 Status check_rollouts(const GrpoCommandOptions& o) {
   if (o.num_epoch != 0 && o.num_rollout != 0) {
     return invalid("give --num-rollout or --num-epoch, not both");
@@ -33,14 +27,14 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_range<std::int64_t>("rollout-max-response-len", o.rollout_max_response_len,
                                              1, 1 << 24));
   GLINT_TRY_STATUS(check_range<std::int64_t>("max-num-seqs", o.max_num_seqs, 1, 65536));
-  GLINT_TRY_STATUS(check_number("rollout-temperature", o.rollout_temperature, 0.01, 100));
-  GLINT_TRY_STATUS(check_number("rollout-top-p", o.rollout_top_p, 1e-6, 1));
+  GLINT_TRY_STATUS(check_range("rollout-temperature", o.rollout_temperature, 0.01, 100));
+  GLINT_TRY_STATUS(check_range("rollout-top-p", o.rollout_top_p, 1e-6, 1));
   GLINT_TRY_STATUS(check_range<std::int64_t>("rollout-top-k", o.rollout_top_k, -1, 1 << 24));
   GLINT_TRY_STATUS(
       check_range<std::int64_t>("dynamic-sampling-rounds", o.dynamic_sampling_rounds, 0, 1000));
   GLINT_TRY_STATUS(check_range<std::int64_t>("overlong-buffer-len", o.overlong_buffer_len, 0,
                                              o.rollout_max_response_len));
-  GLINT_TRY_STATUS(check_number("overlong-penalty-factor", o.overlong_penalty_factor, 0, 1000));
+  GLINT_TRY_STATUS(check_range("overlong-penalty-factor", o.overlong_penalty_factor, 0, 1000));
   const int answers = o.rollout_batch_size * o.n_samples_per_prompt;
   if (o.global_batch_size < 0 || (o.global_batch_size > 0 && answers % o.global_batch_size != 0)) {
     return invalid(str("--global-batch-size is ", o.global_batch_size, "; it must divide the ",
@@ -61,8 +55,8 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(
       check_range<std::int64_t>("n-samples-per-eval-prompt", o.n_samples_per_eval_prompt, 1, 1024));
   const GrpoEvalOptions eval = o.eval();
-  GLINT_TRY_STATUS(check_number("eval-temperature", eval.temperature, 0, 100));
-  GLINT_TRY_STATUS(check_number("eval-top-p", eval.top_p, 1e-6, 1));
+  GLINT_TRY_STATUS(check_range("eval-temperature", eval.temperature, 0, 100));
+  GLINT_TRY_STATUS(check_range("eval-top-p", eval.top_p, 1e-6, 1));
   GLINT_TRY_STATUS(check_range<std::int64_t>("eval-top-k", o.eval_top_k.value_or(0), -1, 1 << 24));
   GLINT_TRY_STATUS(check_range<std::int64_t>("eval-max-response-len", eval.max_tokens, 1, 1 << 24));
   if (o.port) {
@@ -119,7 +113,7 @@ Status check_external(const GrpoCommandOptions& o) {
   if (!o.is_elsewhere()) return Ok{};
   GLINT_TRY_STATUS(
       server_origins(o.rollout_external_engine_addrs).in("--rollout-external-engine-addrs"));
-  GLINT_TRY_STATUS(check_number("rollout-external-timeout", o.rollout_external_timeout, 1, 1e6));
+  GLINT_TRY_STATUS(check_range("rollout-external-timeout", o.rollout_external_timeout, 1, 1e6));
   const auto refuse = [](bool given, const char* name, const char* why) -> Status {
     if (!given) return Ok{};
     return invalid(str("--", name, " does not go with --rollout-external-engine-addrs: ", why));
@@ -132,10 +126,10 @@ Status check_external(const GrpoCommandOptions& o) {
 
 // How engine and trainer may differ, and what corrects it.
 Status check_corrections(const GrpoCommandOptions& o) {
-  GLINT_TRY_STATUS(check_number("kl-loss-coef", o.kl_loss_coef, 0, 1000));
-  GLINT_TRY_STATUS(check_number("parity-gate", o.parity_gate, 0, 100));
-  GLINT_TRY_STATUS(check_number("tis-clip-low", o.tis_clip_low, 0, 1));
-  GLINT_TRY_STATUS(check_number("tis-clip", o.tis_clip, 1, 1e6));
+  GLINT_TRY_STATUS(check_range("kl-loss-coef", o.kl_loss_coef, 0, 1000));
+  GLINT_TRY_STATUS(check_range("parity-gate", o.parity_gate, 0, 100));
+  GLINT_TRY_STATUS(check_range("tis-clip-low", o.tis_clip_low, 0, 1));
+  GLINT_TRY_STATUS(check_range("tis-clip", o.tis_clip, 1, 1e6));
   if (o.kl_loss_coef == 0 && !o.ref_load.empty()) {
     return invalid(str("--ref-load ", o.ref_load, " counts nothing: --kl-loss-coef is 0"));
   }
@@ -173,20 +167,20 @@ Status check_reward_key(const GrpoCommandOptions& o, const char* name, const std
 }
 
 Status check_optimizer(const GrpoCommandOptions& o) {
-  GLINT_TRY_STATUS(check_number("eps-clip", o.eps_clip, 0, 1));
-  GLINT_TRY_STATUS(check_number("eps-clip-high", o.eps_clip_high, 0, 1e6));
+  GLINT_TRY_STATUS(check_range("eps-clip", o.eps_clip, 0, 1));
+  GLINT_TRY_STATUS(check_range("eps-clip-high", o.eps_clip_high, 0, 1e6));
   if (o.eps_clip_c != 0) {
-    GLINT_TRY_STATUS(check_number("eps-clip-c", o.eps_clip_c, 1, 1e6));
+    GLINT_TRY_STATUS(check_range("eps-clip-c", o.eps_clip_c, 1, 1e6));
   }
-  GLINT_TRY_STATUS(check_number("entropy-coef", o.entropy_coef, -1000, 1000));
-  GLINT_TRY_STATUS(check_number("lr", o.lr, 0, 1));
-  GLINT_TRY_STATUS(check_number("min-lr", o.min_lr, 0, o.lr));
+  GLINT_TRY_STATUS(check_range("entropy-coef", o.entropy_coef, -1000, 1000));
+  GLINT_TRY_STATUS(check_range("lr", o.lr, 0, 1));
+  GLINT_TRY_STATUS(check_range("min-lr", o.min_lr, 0, o.lr));
   GLINT_TRY_STATUS(check_range<std::int64_t>("lr-warmup-iters", o.lr_warmup_iters, 0, 1 << 30));
-  GLINT_TRY_STATUS(check_number("adam-beta1", o.adam_beta1, 0, 0.999999));
-  GLINT_TRY_STATUS(check_number("adam-beta2", o.adam_beta2, 0, 0.999999));
-  GLINT_TRY_STATUS(check_number("adam-eps", o.adam_eps, 1e-30, 1));
-  GLINT_TRY_STATUS(check_number("weight-decay", o.weight_decay, 0, 100));
-  GLINT_TRY_STATUS(check_number("clip-grad", o.clip_grad, 0, 1e9));
+  GLINT_TRY_STATUS(check_range("adam-beta1", o.adam_beta1, 0, 0.999999));
+  GLINT_TRY_STATUS(check_range("adam-beta2", o.adam_beta2, 0, 0.999999));
+  GLINT_TRY_STATUS(check_range("adam-eps", o.adam_eps, 1e-30, 1));
+  GLINT_TRY_STATUS(check_range("weight-decay", o.weight_decay, 0, 100));
+  GLINT_TRY_STATUS(check_range("clip-grad", o.clip_grad, 0, 1e9));
   return check_range<std::int64_t>("batch-tokens", o.batch_tokens, 1, 1 << 30);
 }
 
@@ -214,7 +208,7 @@ Status check(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_reward_key(o, "reward-key", o.reward_key));
   GLINT_TRY_STATUS(check_reward_key(o, "eval-reward-key", o.eval_reward_key));
   GLINT_TRY_STATUS(parse_spec(o.spec));
-  GLINT_TRY_STATUS(check_number("rm-timeout", o.rm_timeout, 1, 1e6));
+  GLINT_TRY_STATUS(check_range("rm-timeout", o.rm_timeout, 1, 1e6));
   if (o.eval_interval > 0 && o.eval_prompt_data.empty()) {
     return invalid("--eval-interval needs prompts to evaluate on: --eval-prompt-data F.jsonl");
   }

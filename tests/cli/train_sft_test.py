@@ -57,6 +57,9 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
                  "optimizer/exp_avg_sq.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"):
         check((whole / "step-6" / name).read_bytes() == (halves / "step-6" / name).read_bytes(), f"{name} differs")
     check(output("generate", whole / "step-6", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
+    for option, value, words in (("--steps", 0, "--steps is 0; it must be from 1 to 1000000000"), ("--lr", -1, "--lr is -1; it must be from 0 to 1"),
+                                 ("--beta2", 1, "--beta2 is 1; it must be from 0 to 0.9999999")):
+        refused(*train(tmp, "none", option, value), words=[words])
     refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
     refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another --seed (42, now 1)"])
     (tmp / "few.jsonl").write_text('{"text": "a fox"}\n')
