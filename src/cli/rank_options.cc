@@ -25,8 +25,9 @@ int num_shards(const RankOptions& options, const ShardOptions& shards) {
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards) {
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
-  for (const auto& [name, ranks] : {std::pair("dp", shards.dp), std::pair("ep", shards.ep),
-                                    std::pair("cp", shards.cp), std::pair("pp", options.pp)}) {
+  for (const auto& [name, ranks] :
+       {std::pair("tp", options.tp), std::pair("dp", shards.dp), std::pair("ep", shards.ep),
+        std::pair("cp", shards.cp), std::pair("pp", options.pp)}) {
     GLINT_TRY_STATUS(check_least(name, ranks, 1));
   }
   GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
