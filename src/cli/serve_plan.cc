@@ -11,6 +11,7 @@
 #include "cli/backends.h"
 #include "cli/option_range.h"
 #include "ops/kv_layout.h"
+#include "text/template/chat_template.h"
 
 namespace glint {
 namespace {
@@ -207,6 +208,9 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
               parse_json(o.default_chat_template_kwargs).in("--default-chat-template-kwargs"));
     if (!s.defaults.chat_template_kwargs.is_object())
       return invalid("--default-chat-template-kwargs must be a JSON object");
+    if (const char* name = find_reserved_kwarg(s.defaults.chat_template_kwargs))
+      return invalid(str("--default-chat-template-kwargs has ", quoted(name),
+                         ", which every request sets itself; leave it out"));
   }
   s.higher_priority_first = o.priority_order == "higher";
   GLINT_TRY(s.parsers.reasoning, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));

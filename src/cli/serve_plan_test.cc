@@ -93,6 +93,11 @@ TEST(ServePlan, own_sampling_defaults_win_over_the_checkpoints) {
   EXPECT_NE(refusal(options).find("top_p"), std::string::npos);
   options.override_generation_config = "3";
   EXPECT_EQ(refusal(options), "--override-generation-config must be a JSON object");
+  options = tiny_options();
+  options.default_chat_template_kwargs = R"({"tools": []})";
+  EXPECT_EQ(refusal(options),
+            "--default-chat-template-kwargs has \"tools\", which every request sets itself; leave "
+            "it out");
 }
 
 TEST(ServePlan, impossible_values_are_refused) {

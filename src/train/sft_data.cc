@@ -101,6 +101,10 @@ class Reader {
       if (!given->is_object()) {
         return invalid(str("\"chat_template_kwargs\" is ", given->kind(), "; expected an object"));
       }
+      if (const char* name = find_reserved_kwarg(*given)) {
+        return invalid(str("\"chat_template_kwargs\" has ", quoted(name),
+                           ", which is not its to set; leave it out"));
+      }
       kwargs = *given;
     }
     kwargs.set("add_generation_prompt", generates);

@@ -205,6 +205,8 @@ def wrong_input_is_refused(tmp):
     refuse(chat, "message 4", "clear_thinking")
     turn = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "<think>hm</think>a"}]
     refuse({"messages": turn + turn}, "message 2", "clear_thinking")
+    for name in ("messages", "tools", "add_generation_prompt"):
+        refuse({"messages": turn, "chat_template_kwargs": {name: []}}, f'"chat_template_kwargs" has "{name}"')
     refused("train", "sft", TINY, "--out", tmp / "refused", words=["--data"])
     refused("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "refused", "--beta1", 1, words=["--beta1"])
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")

@@ -1,6 +1,7 @@
 #include "server/dialects/thinking_fields.h"
 
 #include "base/str.h"
+#include "text/template/chat_template.h"
 
 namespace glint {
 namespace {
@@ -57,10 +58,9 @@ void read_thinking(RequestReader& r, ApiRequest& request) {
                       kMaxTemplateKwargs, " are allowed"));
   if (own.is_object())
     for (auto& [name, value] : own.as_object()) kwargs.set(name, value);
-  for (const char* name : {"messages", "tools", "add_generation_prompt"})
-    if (kwargs.find(name))
-      return r.fail("chat_template_kwargs",
-                    str("chat_template_kwargs.", name, " is the server's to set"));
+  if (const char* name = find_reserved_kwarg(kwargs))
+    return r.fail("chat_template_kwargs",
+                  str("chat_template_kwargs.", name, " is the server's to set"));
   if (const Json* thinking = kwargs.find("enable_thinking"); thinking && !thinking->is_bool())
     return r.fail("chat_template_kwargs", str("chat_template_kwargs.enable_thinking is ",
                                               thinking->kind(), "; expected a boolean"));

@@ -45,6 +45,13 @@ bool is_glm(const Json& config) {
 
 }  // namespace
 
+const char* find_reserved_kwarg(const Json& kwargs) {
+  for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
+    if (kwargs.find(name)) return name;
+  }
+  return nullptr;
+}
+
 Result<ChatTemplate::Named> ChatTemplate::parse_named(std::string source) {
   GLINT_TRY(jinja::Template parsed, jinja::Template::parse(source));
   return Named{std::move(source), std::move(parsed)};

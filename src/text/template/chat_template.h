@@ -11,6 +11,10 @@
 
 namespace glint {
 
+// The first of the names that `kwargs` (an object) may not have, because they are set beside it
+// ("messages", "tools", "add_generation_prompt"); null if it has none.
+const char* find_reserved_kwarg(const Json& kwargs);
+
 class ChatTemplate {
  public:
   // Looks in a checkpoint directory for chat_template.jinja (and, where tools are given, the
