@@ -13,6 +13,14 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kReadAtOnce = std::int64_t{128} << 20;  // from the end
 
+// Whether what is there begins as lines of a log do; a first line may have been cut short.
+bool is_log(std::istream& file, std::string_view key) {
+  const std::string beginning = str("{\"", key, "\":");
+  std::string found(beginning.size(), '\0');
+  file.read(found.data(), std::ssize(found));
+  return beginning.starts_with(std::string_view(found).substr(0, file.gcount()));
+}
+
 }  // namespace
 
 Result<RoundLog> RoundLog::open(const std::string& path, std::string_view key, std::int64_t end) {
@@ -24,6 +32,11 @@ Result<RoundLog> RoundLog::open(const std::string& path, std::string_view key, s
   log.path_ = path;
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::app | std::ios::binary);
   if (!file) return invalid(str("cannot read and write ", path));
+  if (!is_log(file, key)) {
+    return invalid(str(path, " is there, and is no log of a run: its first line does not begin ",
+                       "with ", quoted(key), "; move it, or name another folder for the run"));
+  }
+  file.clear();
   const auto size = static_cast<std::int64_t>(file.seekg(0, std::ios::end).tellg());
   std::int64_t kept = 0, begin = size;  // bytes
   while (kept == 0 && begin > 0) {

@@ -14,7 +14,8 @@ namespace glint {
 class RoundLog {
  public:
   // Makes the folder of `path`. Lines whose integer `key` is below `end` stay; those behind them
-  // are of rounds that the run does again, and go. Fails if the file cannot be read or written.
+  // are of rounds that the run does again, and go. Fails if the file cannot be read or written, or
+  // is no such log: its first line does not begin with `key`.
   static Result<RoundLog> open(const std::string& path, std::string_view key, std::int64_t end);
 
   // Writes a line, and has it on its way before it returns.

@@ -13,6 +13,7 @@ namespace {
 
 class RoundLogTest : public testing::Test {
  protected:
+  void TearDown() override { std::filesystem::remove(path_); }
   RoundLog open(std::int64_t end) { return RoundLog::open(path_, "round", end).value(); }
   std::string contents() { return read_file(path_).value(); }
 
@@ -43,12 +44,30 @@ TEST_F(RoundLogTest, ALineThatWasCutShortIsDropped) {
 
 TEST_F(RoundLogTest, OfALargeLogTheNewestIsRead) {
   RoundLog log = open(0);
+  ASSERT_TRUE(log.add(Json::Object{{"round", -1}}).ok());
   std::filesystem::resize_file(path_, (std::uintmax_t{1} << 30) + 1);  // a hole, on no disk
   ASSERT_TRUE(log.add(1).ok());
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(log.add(Json::Object{{"round", i}}).ok());
   const std::uintmax_t size = std::filesystem::file_size(path_);
   EXPECT_EQ(open(2).lines().size(), 2u);
   EXPECT_EQ(std::filesystem::file_size(path_), size - std::string("{\"round\":2}\n").size());
+}
+
+TEST_F(RoundLogTest, AFileOfOthersStaysAsItIs) {
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+  const std::string rows = "{\"messages\": []}\n";
+  ASSERT_TRUE(write_file_atomic(path_, rows).ok());
+  const Result<RoundLog> log = RoundLog::open(path_, "round", 0);
+  ASSERT_FALSE(log.ok());
+  EXPECT_NE(log.error().message.find("no log of a run"), std::string::npos);
+  EXPECT_EQ(contents(), rows);
+}
+
+TEST_F(RoundLogTest, ALogWhoseFirstLineWasCutShortBeginsAnew) {
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+  ASSERT_TRUE(write_file_atomic(path_, "{\"rou").ok());
+  EXPECT_TRUE(open(0).lines().empty());
+  EXPECT_EQ(contents(), "");
 }
 
 TEST(RoundLog, AFileThatCannotBeWrittenIsNamed) {
