@@ -12,7 +12,6 @@ namespace glint {
 namespace {
 
 constexpr double kProbeSeconds = 0.01;
-constexpr double kGetSeconds = 60;  // a server says at once what it is
 
 double number(const Json& object, const char* name) {
   const Json* value = object.find(name);
@@ -37,7 +36,7 @@ Result<LoadGenerator> LoadGenerator::connect(LoadTarget target, int max_connecti
   LoadGenerator out(std::move(target));
   out.target_.http.max_connections = max_connections;
   out.client_ = std::make_unique<HttpClient>(out.target_.server, out.target_.http);
-  GLINT_TRY(const HttpResponse response, out.get("/v1/models"));
+  GLINT_TRY(const HttpResponse response, out.client_->look_up("/v1/models", out.headers()));
   if (response.status == 401) return invalid("the server wants an API key: set GLINT_API_KEY");
   if (response.status != 200)
     return invalid(str("the server answers GET /v1/models with ", response.status));
@@ -79,25 +78,15 @@ std::int64_t LoadGenerator::wanted(int length) const {
   return ignores && ignores->is_bool() && ignores->as_bool() ? length : 0;
 }
 
-Result<HttpResponse> LoadGenerator::get(const std::string& path) {
-  Result<HttpResponse> out = HttpResponse{};
-  client_->start({.target = path,
-                  .headers = headers(),
-                  .read_seconds = std::min(kGetSeconds, target_.http.read_seconds),
-                  .on_done = [&](Result<HttpResponse> answer) { out = std::move(answer); }});
-  client_->run();
-  return out;
-}
-
-Json LoadGenerator::get_json(const std::string& path) {
-  const Result<HttpResponse> response = get(path);
+Json LoadGenerator::get(const std::string& path) {
+  const Result<HttpResponse> response = client_->look_up(path, headers());
   if (!response.ok() || response.value().status != 200) return {};
   Result<Json> json = parse_json(response.value().body);
   return json.ok() ? std::move(json).value() : Json();
 }
 
 EngineShare LoadGenerator::engine_since(const Json& before) {
-  const Json after = get_json("/engine");
+  const Json after = get("/engine");
   EngineShare out;
   out.steps = static_cast<std::int64_t>(number(after, "steps") - number(before, "steps"));
   out.known = before.is_object() && after.is_object() && out.steps > 0;
@@ -271,7 +260,7 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
       warm.num_prompts = std::min(warm.num_warmups, options.num_prompts);
     Run(*this, warm).run();
   }
-  const Json before = get_json("/engine");
+  const Json before = get("/engine");
   Run run(*this, options);
   const double cpu = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
   const double seconds = run.run();

@@ -93,8 +93,7 @@ class LoadGenerator {
   std::string body(const PromptOptions& prompts, int index, bool stream) const;
   // Tokens that an answer of `length` must have; 0 if it may end before.
   std::int64_t wanted(int length) const;
-  Result<HttpResponse> get(const std::string& path);
-  Json get_json(const std::string& path);  // null if there is nothing
+  Json get(const std::string& path);  // null if there is nothing
   EngineShare engine_since(const Json& before);
   void stream(std::string body, std::int64_t want_tokens, StreamRecord& record,
               std::function<bool()> go_on, std::function<void()> then);

@@ -18,7 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kLookSeconds = 0.05;  // how often Ctrl-C is looked for
-constexpr double kListSeconds = 60;    // a server lists its models at once
 
 std::string message_of_error(const Json& body) {
   const Json* error = body.find("error");
@@ -243,14 +242,10 @@ Json request_of(const ChatOptions& options, const std::string& model, Json tools
 }
 
 // The first model that the server lists.
-Result<std::string> ask_for_model(const std::string& server, HttpClientOptions http,
+Result<std::string> ask_for_model(const std::string& server, const HttpClientOptions& http,
                                   const HttpHeaders& headers) {
-  if (http.read_seconds > kListSeconds) {
-    http.read_seconds = kListSeconds;
-    http.read_option.clear();
-  }
   HttpClient client(server, http);
-  GLINT_TRY(const HttpResponse response, client.send("GET", "/v1/models", headers, ""));
+  GLINT_TRY(const HttpResponse response, client.look_up("/v1/models", headers));
   if (response.status == 401)
     return invalid("the server wants an API key: set GLINT_API_KEY to one of its own");
   const Result<Json> body = parse_json(response.body);

@@ -378,10 +378,10 @@ Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string
   Options options;
   OptionList own(options);
   GLINT_TRY(const TranslatedArgs given, translate_flags(dialect, args, own).in(info.name));
-  Result<bool> go_on = prepare_command(info, own, options, given.args, cli);
-  if (!go_on.ok()) return name_file(std::move(go_on).take_error(), given.from_file);
-  if (!go_on.value()) return Ok{};
-  Status status = serve(options, given, cli);
+  Status status = [&]() -> Status {
+    GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.args, cli));
+    return go_on ? serve(options, given, cli) : Ok{};
+  }();
   if (status.ok()) return status;
   return name_file(std::move(status).take_error(), given.from_file);
 }

@@ -47,7 +47,7 @@ void Pass::embed(const Tensor& ids) {
 void Pass::layer(int i, const LayerChoices& choices) { layer(i, m.weights.layers[i], choices); }
 
 void Pass::layer(int i, const LayerWeights& weights, const LayerChoices& choices) {
-  attention(i, weights.attention, choices);
+  attention(i, weights, choices);
   feed_forward(i, weights, choices);
 }
 
@@ -86,7 +86,8 @@ void Pass::head(const Tensor& norm, const Tensor& rows, const Tensor& hidden,
 }
 
 // delta = attention(norm(x + delta))
-void Pass::attention(int layer, const AttentionWeights& weights, const LayerChoices& choices) {
+void Pass::attention(int layer, const LayerWeights& of_layer, const LayerChoices& choices) {
+  const AttentionWeights& weights = of_layer.attention;
   const Arena::Scope scope(arena);
   const AttentionDims dims = attention_dims(m.config, m.shard.heads.count);
   const LayerCache& cache = m.kv.layer(layer);

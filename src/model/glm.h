@@ -70,7 +70,7 @@ class Pass {
   // A layer that is not among the model's, as the MTP layer's; `i` names its caches.
   void layer(int i, const LayerWeights& weights, const LayerChoices& choices);
   // Its halves: attention answers with stream.delta, which feed_forward adds before its own.
-  void attention(int i, const AttentionWeights& weights, const LayerChoices& choices);
+  void attention(int i, const LayerWeights& weights, const LayerChoices& choices);
   void feed_forward(int i, const LayerWeights& weights, const LayerChoices& choices);
   // `routed` [MoE layers of the range * T, k] i32: the experts chosen, written; or empty.
   void layers(LayerRange range, const Tensor& routed = {}, const Taps* taps = nullptr);

@@ -29,6 +29,8 @@ class HttpClient::Impl {
     for (const auto& [id, transfer] : running_) loop_.remove(transfer->easy());
   }
 
+  const HttpClientOptions& options() const { return options_; }
+
   Id start(Exchange exchange) {
     waiting_.emplace_back(++last_id_, std::move(exchange));
     return last_id_;
@@ -150,13 +152,24 @@ void HttpClient::run() {
 Result<HttpResponse> HttpClient::send(const std::string& method, const std::string& target,
                                       HttpHeaders headers, std::string body,
                                       const std::function<bool(std::string_view)>& on_piece) {
+  return wait_for({.method = method,
+                   .target = target,
+                   .headers = std::move(headers),
+                   .body = std::move(body),
+                   .on_piece = on_piece});
+}
+
+Result<HttpResponse> HttpClient::look_up(const std::string& target, HttpHeaders headers) {
+  constexpr double kMostSeconds = 60;
+  return wait_for({.target = target,
+                   .headers = std::move(headers),
+                   .read_seconds = std::min(kMostSeconds, impl_->options().read_seconds)});
+}
+
+Result<HttpResponse> HttpClient::wait_for(Exchange exchange) {
   std::optional<Result<HttpResponse>> out;
-  impl_->start({.method = method,
-                .target = target,
-                .headers = std::move(headers),
-                .body = std::move(body),
-                .on_piece = on_piece,
-                .on_done = [&out](Result<HttpResponse> result) { out = std::move(result); }});
+  exchange.on_done = [&out](Result<HttpResponse> result) { out = std::move(result); };
+  impl_->start(std::move(exchange));
   while (!out) impl_->step();
   return std::move(*out);
 }

@@ -73,8 +73,12 @@ class HttpClient {
   Result<HttpResponse> send(const std::string& method, const std::string& target,
                             HttpHeaders headers, std::string body,
                             const std::function<bool(std::string_view)>& on_piece = {});
+  // The same for what a server says of itself at once: it may be silent for a minute at most.
+  Result<HttpResponse> look_up(const std::string& target, HttpHeaders headers);
 
  private:
+  Result<HttpResponse> wait_for(Exchange exchange);
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

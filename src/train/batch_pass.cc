@@ -115,7 +115,7 @@ Status BatchPass::forward(bool keeps) {
     const LayerWeights& weights = m_.weights.layers[i];
     const LayerChoices choices = {.routed = routed, .routed_given = given && routed};
     const auto run = [&] {
-      pass().attention(i, weights.attention, choices);
+      pass().attention(i, weights, choices);
       if (keeps && !record) answers_.push_back(keep(pass().stream.delta));
       pass().feed_forward(i, weights, choices);
       if (record) pass().residual();
@@ -248,8 +248,7 @@ Status BatchPass::layers_back() {
   for (int i = m_.shard.layers.end - 1; i >= m_.shard.layers.begin; --i) {
     if (work_->record) {
       context_.shadow.set_live(residual());
-      context_.tape.backward(
-          work_->record->marks[static_cast<std::size_t>(i - m_.shard.layers.begin)]);
+      context_.tape.backward(work_->record->marks[place_of(i)]);
     } else {
       feed_forward_back(i);
       attention_back(i);
@@ -263,7 +262,7 @@ Status BatchPass::layers_back() {
 // From the residual that enters the next layer, with the experts that the forward pass chose.
 void BatchPass::feed_forward_back(int layer) {
   const Arena::Retain retain(context_.arena);
-  const auto at = static_cast<std::size_t>(layer - m_.shard.layers.begin);
+  const std::size_t at = place_of(layer);
   Stream& stream = pass().stream;
   copy(stream.x, inputs_[at], context_.device());
   copy(stream.delta, answers_[at], context_.device());
@@ -280,14 +279,13 @@ void BatchPass::feed_forward_back(int layer) {
 // From what the feed-forward network read, with the keys that the forward pass selected.
 void BatchPass::attention_back(int layer) {
   const Arena::Retain retain(context_.arena);
-  const auto at = static_cast<std::size_t>(layer - m_.shard.layers.begin);
+  const std::size_t at = place_of(layer);
   Stream& stream = pass().stream;
   copy(stream.x, inputs_[at], context_.device());
   copy(pass().selected, selected_[at], context_.device());
   stream.has_delta = false;
-  context_.record([&] {
-    pass().attention(layer, m_.weights.layers[layer].attention, {.selection_given = true});
-  });
+  context_.record(
+      [&] { pass().attention(layer, m_.weights.layers[layer], {.selection_given = true}); });
   context_.shadow.set_live(stream.x);
   context_.shadow.set_live(stream.delta);
   context_.tape.backward();

@@ -64,6 +64,10 @@ class BatchPass {
   MtpArgs run_drafts(const Tensor& hidden, const PackedRows& draft, const Run& run);
   void score_drafts(const Tensor& hidden, std::span<TokenScores> scores);
   Status layers_back();
+  // The place of a layer among those of this stage.
+  std::size_t place_of(int layer) const {
+    return static_cast<std::size_t>(layer - m_.shard.layers.begin);
+  }
   // Half a layer, computed again: its temporaries are gone before those of the other half come.
   void feed_forward_back(int layer);
   void attention_back(int layer);
