@@ -152,6 +152,10 @@ void Reply::on_disconnect(std::function<void()> fn) {
   fn();
 }
 
+void Reply::set_begun() { *begun_ = true; }
+
+bool Reply::has_begun() const { return *begun_ || exchange_.streams(); }
+
 bool Reply::gone() const {
   if (!parts_) return exchange_.gone();
   const std::lock_guard lock(parts_->mutex);

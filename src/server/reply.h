@@ -3,6 +3,7 @@
 // copyable handle, like HttpExchange; from any thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -53,7 +54,9 @@ class Reply {
   void finish(std::string_view last);
   void on_disconnect(std::function<void()> fn);
   bool gone() const;
-  bool is_part() const { return parts_ != nullptr; }
+  // Whether a token of it, or of another part of it, is there, sent or not.
+  void set_begun();
+  bool has_begun() const;
   std::size_t num_unsent() const { return exchange_.num_unsent(); }
 
   // Runs `fn`, on whose behalf this is answered. Memory that runs out there is this request's 503.
@@ -79,6 +82,7 @@ class Reply {
   std::shared_ptr<Metrics> metrics_;
   std::shared_ptr<Parts> parts_ = {};  // null: the whole
   std::size_t part_ = 0;
+  std::shared_ptr<std::atomic<bool>> begun_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace glint

@@ -240,6 +240,32 @@ TEST(ServerClients, answers_that_have_not_begun_when_a_drain_ends_are_503_with_r
   }
 }
 
+TEST(ServerClients, a_list_of_which_nothing_has_begun_when_a_drain_ends_is_503) {
+  TestServerOptions options = slow_options();
+  options.scheduler.max_running = 2;
+  TestServer server("", options);
+  HttpResponse begun, waiting[2];
+  const auto list = [&](HttpResponse& response, const char* stream) {
+    response = server.send("POST", "/generate",
+                           str(R"({"text": ["x", "y", "z"], "stream": )", stream, "}"));
+  };
+  std::thread first([&] { list(begun, "false"); });
+  EXPECT_TRUE(eventually([&] { return server->stats().generated_tokens > 2; }));
+  std::thread second([&] { list(waiting[0], "false"); });
+  std::thread third([&] { list(waiting[1], "true"); });
+  EXPECT_TRUE(eventually([&] { return server->stats().num_waiting == 7; }));
+  server->drain(0);
+  for (std::thread* client : {&first, &second, &third}) client->join();
+  EXPECT_EQ(begun.status, 200);
+  const Json answers = parse_json(begun.body).value();
+  for (const char* i : {"0", "1", "2"})
+    EXPECT_EQ(at(answers, str(i, ".meta_info.finish_reason.type")), "abort") << begun.body;
+  for (const HttpResponse& response : waiting) {
+    EXPECT_EQ(response.status, 503) << response.body;
+    EXPECT_NE(response.header("retry-after"), "");
+  }
+}
+
 TEST(ServerClients, a_drain_cancels_what_takes_longer) {
   TestServer server("", slow_options());
   std::thread client([&] {

@@ -46,6 +46,7 @@ void Session::on_event(TokenEvent event) {
   take_extras(choice, event);
   count_cached(choice, event.usage);
   if (!event.tokens.empty()) {
+    reply_.set_begun();
     const double now = reply_.context().seconds();
     if (first_token_s_ == 0) {
       first_token_s_ = now;
@@ -72,9 +73,7 @@ void Session::on_event(TokenEvent event) {
 // Nothing: the abort ends the answer, which says so.
 std::optional<ApiError> Session::error_of_abort(const ChoiceState& state) const {
   if (state.parser->stopped()) return {};
-  // Others of a list may have their answers, in the same reply.
-  const bool unanswered = !streaming_ && answer_.usage.completion_tokens == 0 && !reply_.is_part();
-  if (unanswered && services_.stopping()) return not_ready_error("draining");
+  if (services_.stopping() && !reply_.has_begun()) return not_ready_error("draining");
   // These APIs have no word for an answer that was cut by somebody else.
   const bool has_word = request_.api != Api::kMessages && request_.api != Api::kResponses;
   if (has_word) return {};
