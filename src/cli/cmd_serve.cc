@@ -269,6 +269,14 @@ TrainerConfig trainer_config(int threads, const Cli& cli) {
 }
 
 // The server from its start to its end.
+// That of the checkpoint in `dir`, unless one is given.
+Result<ChatTemplate> open_template(const std::string& given, const std::string& dir) {
+  if (given.empty()) return ChatTemplate::open(dir);
+  GLINT_TRY(ChatTemplate chat, ChatTemplate::from_file_or_text(given).in("--chat-template"));
+  GLINT_TRY_STATUS(chat.take_special_tokens(dir));
+  return chat;
+}
+
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
   GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
@@ -324,9 +332,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   }
   resolved.keep_free = facts.memory.activations + plan.engine.cache.num_pages * facts.memory.page;
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
-  GLINT_TRY(ChatTemplate chat_template, options.chat_template.empty()
-                                            ? ChatTemplate::open(facts.dir)
-                                            : ChatTemplate::from_file(options.chat_template));
+  GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
   plan.server.version = GLINT_VERSION;
   plan.server.trainers = trainer_config(resolved.threads, cli);
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));

@@ -131,7 +131,8 @@ struct AnswerOptions {
       "how thinking is told from the answer: auto, glm45, glm47, none");
     v("tool-call-parser,tool-parser=NAME", tool_call_parser,
       "how calls are found: auto, glm45, glm47, none");
-    v("chat-template=FILE", chat_template, "a Jinja template instead of the checkpoint's");
+    v("chat-template=FILE", chat_template,
+      "a Jinja template instead of the checkpoint's: a file, or the text itself");
     v("default-chat-template-kwargs=JSON", default_chat_template_kwargs,
       "arguments of the template that requests may override");
     v("stream-interval", stream_interval, "tokens in one streamed piece");

@@ -198,6 +198,8 @@ def what_is_wrong_is_one_sentence():
     holds(refused(GLINT, "serve", FOLDER / "nowhere"), "nowhere")
     holds(refused(GLINT, "serve", MODEL, "--api-key-file", FOLDER / "none"), "none")
     holds(refused(GLINT, "serve", MODEL, "--threads", "-1"), "--threads", "-1")
+    holds(refused(GLINT, "serve", MODEL, "--chat-template", "chatml"), "--chat-template", 'no file "chatml"')
+    holds(refused(GLINT, "serve", MODEL, "--chat-template", "{{ 1 + }}"), "--chat-template: line 1")
     holds(refused(GLINT, "serve", MODEL, "--ssl-certfile", MODEL / "config.json"), "--ssl-keyfile")
     holds(refused(GLINT, "serve", MODEL, "--host", "no.such.host.invalid"), "no.such.host.invalid")
     # A value that a file gave is looked for there.
@@ -219,6 +221,12 @@ def what_is_wrong_is_one_sentence():
         port = server.url.rsplit(":", 1)[1]
         holds(refused(GLINT, "serve", MODEL, port=port), port, "another program listens there")
         assert completion(server)[0] == 200
+
+
+def a_template_may_be_the_text_itself():
+    with Served([GLINT, "serve", MODEL], "--chat-template", "{% for m in messages %}{{ eos_token }}{{ m.content }}{% endfor %}") as server:
+        chat = server.request("/tokenize", {"messages": [{"role": "user", "content": "Hi"}]})[2]
+        assert chat["tokens"] == server.request("/tokenize", {"prompt": "<|endoftext|>Hi"})[2]["tokens"], chat
 
 
 def seeds_and_reports():
@@ -411,10 +419,11 @@ def a_step_that_hangs_ends_the_program():
 
 
 def main():
-    tests = [vllm_of_its_guide, sglang_of_the_model_card, trtllm_of_its_guides, what_is_wrong_is_one_sentence, seeds_and_reports,
-             keys_from_flag_file_and_environment, tls, loading_is_told, the_first_signal_lets_answers_end,
-             the_second_signal_ends_at_once, waiting_for_answers_has_an_end, killed_and_started_on_the_same_port,
-             who_vanishes_frees_its_pages, overload_is_refused_and_nothing_is_lost, a_step_that_hangs_ends_the_program]
+    tests = [vllm_of_its_guide, sglang_of_the_model_card, trtllm_of_its_guides, what_is_wrong_is_one_sentence,
+             a_template_may_be_the_text_itself, seeds_and_reports, keys_from_flag_file_and_environment, tls, loading_is_told,
+             the_first_signal_lets_answers_end, the_second_signal_ends_at_once, waiting_for_answers_has_an_end,
+             killed_and_started_on_the_same_port, who_vanishes_frees_its_pages, overload_is_refused_and_nothing_is_lost,
+             a_step_that_hangs_ends_the_program]
     wanted = sys.argv[3:]  # by hand: some of them
     try:
         for test in tests:

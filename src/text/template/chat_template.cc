@@ -93,9 +93,23 @@ Result<ChatTemplate> ChatTemplate::from_file(const std::string& path) {
   return parse(source).in(path);
 }
 
-Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
+Result<ChatTemplate> ChatTemplate::from_file_or_text(const std::string& given) {
+  const bool is_text = given.find_first_of("{}\n") != std::string::npos && !file_exists(given);
+  if (is_text) return parse(given);
+  if (is_present(given)) return from_file(given);
+  return not_found(str("there is no file ", quoted(given),
+                       "; give one, or the text of a template, which has braces"));
+}
+
+Status ChatTemplate::take_special_tokens(const std::string& dir) {
   GLINT_TRY(const Json tokenizer_config, read_object(dir, "tokenizer_config.json"));
   GLINT_TRY(const Json special_tokens_map, read_object(dir, "special_tokens_map.json"));
+  special_tokens_ = special_tokens(tokenizer_config, special_tokens_map);
+  return Ok{};
+}
+
+Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
+  GLINT_TRY(const Json tokenizer_config, read_object(dir, "tokenizer_config.json"));
   const std::string path = dir + "/chat_template.jinja";
   const Json* configured = tokenizer_config.find("chat_template");
   const auto find = [&]() -> Result<ChatTemplate> {
@@ -118,7 +132,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
                      "tokenizer_config.json; give it one, or a raw prompt");
   };
   GLINT_TRY(ChatTemplate chat, find());
-  chat.special_tokens_ = special_tokens(tokenizer_config, special_tokens_map);
+  GLINT_TRY_STATUS(chat.take_special_tokens(dir));
   return chat;
 }
 

@@ -26,6 +26,11 @@ class ChatTemplate {
   // A template without a checkpoint: from its file, or from its text.
   static Result<ChatTemplate> from_file(const std::string& path);
   static Result<ChatTemplate> parse(std::string_view source);
+  // A text has a brace or a line break and is no file: the rule of vLLM.
+  static Result<ChatTemplate> from_file_or_text(const std::string& given);
+
+  // Those of a checkpoint directory, for a template from elsewhere.
+  Status take_special_tokens(const std::string& dir);
 
   // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go
   // before special tokens of the same name) to the template as they are. Thread-safe.

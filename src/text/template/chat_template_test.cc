@@ -180,6 +180,25 @@ TEST_F(ChatTemplateDir, a_file_that_is_there_and_cannot_be_read_is_no_missing_on
   EXPECT_NE(rendered().find("tokenizer_config.json is a git-lfs pointer"), std::string::npos);
 }
 
+TEST_F(ChatTemplateDir, a_file_or_a_text_takes_its_place_with_the_tokens_of_the_checkpoint) {
+  write("tokenizer_config.json", R"({"bos_token": "<s>", "chat_template": "mine"})");
+  write("{own}.jinja", "file {{ bos_token }}");
+  const auto given = [&](const std::string& text) {
+    Result<ChatTemplate> chat = ChatTemplate::from_file_or_text(text);
+    if (!chat.ok()) return "error: " + chat.error().message;
+    EXPECT_TRUE(chat.value().take_special_tokens(dir_).ok());
+    return render(chat.value(), R"({"messages": []})");
+  };
+  EXPECT_EQ(given(dir_ + "/{own}.jinja"), "file <s>");
+  EXPECT_EQ(given("text {{ bos_token }}"), "text <s>");
+  EXPECT_EQ(given("two\nlines"), "two\nlines");
+  EXPECT_EQ(given(std::string(9999, 'x') + "{{ bos_token }}"), std::string(9999, 'x') + "<s>");
+  EXPECT_EQ(given("{{ 1 + }}"), "error: line 1, column 8: unexpected 'end of print statement'");
+  EXPECT_EQ(given("nowhere.jinja"),
+            "error: there is no file \"nowhere.jinja\"; give one, or the text of a template, which "
+            "has braces");
+}
+
 TEST_F(ChatTemplateDir, named_templates) {
   write(
       "tokenizer_config.json",
