@@ -307,13 +307,18 @@ TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
       {R"("guided_grammar": "g")", {Kind::kEbnf, "g"}},
       {R"("regex": "c")", {Kind::kRegex, "c"}},
       {R"("ebnf": "e")", {Kind::kEbnf, "e"}},
-      {R"("json_schema": "{\"a\":1}")", {Kind::kJsonSchema, R"({"a":1})"}}};
+      {R"("json_schema": "{\"a\":1}")", {Kind::kJsonSchema, R"({"a":1})"}},
+      {R"("structural_tag": "{\"type\":\"structural_tag\"}")",
+       {Kind::kStructuralTag, R"({"type":"structural_tag"})"}}};
   for (const auto& [fields, expected] : cases) {
     EXPECT_EQ(spec(fields).kind, expected.first) << fields;
     EXPECT_EQ(spec(fields).text, expected.second) << fields;
   }
   EXPECT_EQ(spec(R"("structured_outputs": {"choice": ["a", "b"]})").choices.size(), 2u);
   EXPECT_EQ(spec(R"("guided_choice": ["a", "b"])").kind, Kind::kChoice);
+  const Parsed tag = generate(R"("text": "x", "sampling_params": {"structural_tag": "{}"})");
+  ASSERT_TRUE(tag.request.grammar);
+  EXPECT_EQ(tag.request.grammar->kind, Kind::kStructuralTag);
 }
 
 TEST(AnthropicRequest, blocks_become_messages) {

@@ -18,7 +18,8 @@ void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& contex
 // The same, and stop, stop_token_ids, min_tokens, ignore_eos ...
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
-// response_format, structured_outputs, guided_*, regex, ebnf, json_schema, choice. At most one.
+// response_format, structured_outputs, guided_*, regex, ebnf, json_schema, structural_tag, choice.
+// At most one.
 void read_constraint(RequestReader& r, ApiRequest& request);
 
 // A name of the client's own for its request. It comes back in answers and logs, so that it must be
