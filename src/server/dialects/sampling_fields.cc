@@ -4,6 +4,7 @@
 
 #include "base/cut_text.h"
 #include "base/str.h"
+#include "server/dialects/unsupported_fields.h"
 #include "server/id_source.h"
 
 namespace glint {
@@ -183,6 +184,7 @@ void read_constraint(RequestReader& r, ApiRequest& request) {
   r.group("response_format",
           [&](RequestReader& f) { read_response_format(f, "json_schema", request); });
   r.group("structured_outputs", [&](RequestReader& f) {
+    refuse_unsupported_constraints(f);
     read_schema(f, "json", request);
     read_pattern(f, "regex", GrammarSpec::Kind::kRegex, request);
     read_choice(f, "choice", request);

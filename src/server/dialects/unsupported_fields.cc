@@ -46,6 +46,14 @@ const std::vector<Unsupported>& of_sampling() {
   return fields;
 }
 
+const std::vector<Unsupported>& of_structured_outputs() {
+  static const std::vector<Unsupported> fields = {
+      {"whitespace_pattern", "blanks in JSON are bounded; for others use grammar"},
+      {"disable_any_whitespace", "blanks in JSON are bounded; for none use grammar"},
+      {"disable_additional_properties", "say \"additionalProperties\": false in the schema"}};
+  return fields;
+}
+
 const std::vector<Unsupported>& of_api(Api api) {
   static const std::vector<Unsupported> prompts = {
       {"prompt_embeds", "send text or tokens"},    {"input_embeds", "send text or tokens"},
@@ -94,19 +102,24 @@ bool is_harmless(const Json& value, const Json& harmless) {
   return value == harmless;
 }
 
+void refuse(RequestReader& r, const std::vector<Unsupported>& fields) {
+  for (const Unsupported& field : fields) {
+    const Json* value = r.find(field.name);
+    const auto same = [&](const Json& harmless) { return is_harmless(*value, harmless); };
+    if (!value || value->is_null()) continue;
+    const bool asks = field.asks_when_empty && value->is_object();
+    if ((is_off(*value) && !asks) || std::ranges::any_of(field.harmless, same)) continue;
+    r.fail(field.name, str(r.path(field.name), " is not supported: ", field.remedy));
+  }
+}
+
 }  // namespace
 
 void refuse_unsupported(RequestReader& r, Api api) {
-  for (const auto* fields : {&of_sampling(), &of_api(api)}) {
-    for (const Unsupported& field : *fields) {
-      const Json* value = r.find(field.name);
-      const auto same = [&](const Json& harmless) { return is_harmless(*value, harmless); };
-      if (!value || value->is_null()) continue;
-      const bool asks = field.asks_when_empty && value->is_object();
-      if ((is_off(*value) && !asks) || std::ranges::any_of(field.harmless, same)) continue;
-      r.fail(field.name, str(r.path(field.name), " is not supported: ", field.remedy));
-    }
-  }
+  refuse(r, of_sampling());
+  refuse(r, of_api(api));
 }
+
+void refuse_unsupported_constraints(RequestReader& r) { refuse(r, of_structured_outputs()); }
 
 }  // namespace glint

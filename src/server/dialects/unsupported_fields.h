@@ -9,5 +9,7 @@ namespace glint {
 
 // Fails on the first that is set. One that is null, false, 0, empty or says the default is not.
 void refuse_unsupported(RequestReader& r, Api api);
+// The same of the members of structured_outputs.
+void refuse_unsupported_constraints(RequestReader& r);
 
 }  // namespace glint

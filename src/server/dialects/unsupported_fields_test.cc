@@ -61,6 +61,9 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
             "token_ids_logprob: token_ids_logprob is not supported: use top_logprobs_num");
   EXPECT_EQ(chat(R"("logprobs": true, "logprob_token_ids": [5])"),
             "logprob_token_ids: logprob_token_ids is not supported: use logprobs");
+  EXPECT_EQ(completion(R"("structured_outputs": {"json": {}, "whitespace_pattern": " ?"})"),
+            "structured_outputs.whitespace_pattern: structured_outputs.whitespace_pattern is not "
+            "supported: blanks in JSON are bounded; for others use grammar");
   EXPECT_EQ(generate(R"("sampling_params": {"stop_regex": "a+"})"),
             "sampling_params.stop_regex: sampling_params.stop_regex is not supported: use stop");
 }
@@ -72,6 +75,8 @@ TEST(UnsupportedFields, what_says_the_default_is_not) {
                     "web_search_options": null)"),
             "");
   EXPECT_EQ(responses(R"("conversation": null, "prompt": null)"), "");
+  EXPECT_EQ(completion(R"("structured_outputs": {"regex": "a", "disable_any_whitespace": false})"),
+            "");
   EXPECT_EQ(messages(R"("mcp_servers": [], "container": null)"), "");
 }
 
