@@ -27,6 +27,11 @@ TEST(Server, tokens_and_templates_without_the_engine) {
                   server.tokenizer().encode("[gMASK]<sop><|user|>Hi<|assistant|><think>").value();
               return Json::Array(ids.begin(), ids.end());
             }())));
+  const std::string refused =
+      R"({"messages": [{"role": "user", "content": "Hi"}], "chat_template": "{{ 1 }}"})";
+  for (const char* path : {"/tokenize", "/apply-template"})
+    EXPECT_NE(server.send("POST", path, refused).body.find("chat_template is not supported"),
+              std::string::npos);
 }
 
 TEST(Server, tells_what_it_is) {

@@ -119,6 +119,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
 }
 
 void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  refuse_unsupported(r, Api::kChat);
   ChatInput& chat = begin_chat(request, context);
   read_messages(r, chat);
   read_tools(r, request);
@@ -132,7 +133,6 @@ void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext
 
 void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   r.text("model", request.model);
-  refuse_unsupported(r, Api::kChat);
   read_conversation(r, request, context);
   r.require("messages");
   read_streaming(r, request);
