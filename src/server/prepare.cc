@@ -51,10 +51,13 @@ Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens
   if (room < 1 || wanted > room) return too_long_error(max_model_len, wanted, prompt_tokens);
   const int length = std::max(1, request.end.max_tokens.value_or(std::min(
                                      room, request.end.default_max_tokens.value_or(room))));
-  if (request.end.min_tokens > length)
-    return ApiError{.message = str("min_tokens is ", request.end.min_tokens,
+  if (request.end.min_tokens > length) {
+    const bool is_generate = request.api == Api::kGenerate;
+    const char* name = is_generate ? "sampling_params.min_new_tokens" : "min_tokens";
+    return ApiError{.message = str(name, " is ", request.end.min_tokens,
                                    ", but the answer may have ", length, " tokens"),
-                    .param = "min_tokens"};
+                    .param = name};
+  }
   return length;
 }
 

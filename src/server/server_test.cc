@@ -89,7 +89,10 @@ TEST(Server, refusals_have_their_status_and_body) {
       {405, "GET", "/v1/completions", "", "takes POST only"},
       {400, "POST", "/v1/messages", "{}", R"("type":"invalid_request_error")"},
       {400, "POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 5000})",
-       "This model's maximum context length is 2048 tokens."}};
+       "This model's maximum context length is 2048 tokens."},
+      {400, "POST", "/generate",
+       R"({"text": "x", "sampling_params": {"max_new_tokens": 2, "min_new_tokens": 3}})",
+       R"("param":"sampling_params.min_new_tokens")"}};
   for (const Case& c : cases) {
     const HttpResponse response = server.send(c.method, c.path, c.body);
     EXPECT_EQ(response.status, c.status) << response.body;
