@@ -26,7 +26,9 @@ Result<std::string> joined(const Json& content, const std::string& path) {
       continue;
     }
     const Json* text = text_of_part(part);
-    if (!text || !text->is_string()) {
+    if (text && !text->is_string())
+      return invalid(str(path, "[", i, "] holds ", text->kind(), "; expected a text"));
+    if (!text) {
       const Json* type = part.find("type");
       const std::string kind = type && type->is_string() ? quoted(type->as_string()) : "unknown";
       return invalid(str(path, "[", i, "] is of type ", kind,
@@ -46,17 +48,15 @@ Json read_call(RequestReader& c) {
     f.text("name", name);
     f.require("name");
     f.value("arguments", arguments, {"string", "object"});
+    if (!arguments.is_string()) return;
+    const std::string text = arguments.as_string();
+    if (std::optional<Json> parsed = parse_arguments(text)) {
+      arguments = std::move(*parsed);
+    } else {
+      f.fail("arguments", str(f.path("arguments"), " are no JSON object: ", quoted(text)));
+    }
   });
   c.require("function");
-  if (arguments.is_string()) {
-    std::optional<Json> parsed = parse_arguments(arguments.as_string());
-    if (!parsed) {
-      c.fail("function", str(c.path("function"),
-                             ".arguments are no JSON object: ", quoted(arguments.as_string())));
-      return {};
-    }
-    arguments = std::move(*parsed);
-  }
   if (arguments.is_null()) arguments = Json::Object{};
   return call_json(id, name, std::move(arguments));
 }
