@@ -107,7 +107,7 @@ void read_message(RequestReader& m, ChatInput& chat) {
 
 void read_system(RequestReader& r, ChatInput& chat) {
   r.describe("system", text_or_blocks());
-  if (const auto text = read_parts(r, "system"))
+  if (const auto text = read_parts(r, "system"); text && !text->empty())
     chat.messages.push_back(Json::Object{{"role", "system"}, {"content", *text}});
 }
 

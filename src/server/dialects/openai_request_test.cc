@@ -323,6 +323,15 @@ TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
   EXPECT_EQ(tag.request.grammar->kind, Kind::kStructuralTag);
 }
 
+TEST(AnthropicRequest, an_empty_system_prompt_is_none) {
+  for (const char* system : {R"("")", "[]", R"([{"type": "text", "text": ""}])", "null"}) {
+    const Parsed p = anthropic(R"("messages": [{"role": "user", "content": "q"}], "system": )" +
+                               std::string(system));
+    ASSERT_FALSE(p.error) << p.error->message;
+    EXPECT_EQ(json_of(*p.request.chat), R"([{"role":"user","content":"q"}])");
+  }
+}
+
 TEST(AnthropicRequest, blocks_become_messages) {
   const Parsed p = anthropic(R"("system": [{"type": "text", "text": "S"}], "messages": [
     {"role": "user", "content": "q"},
