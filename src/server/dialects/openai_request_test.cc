@@ -226,6 +226,16 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
   }
 }
 
+TEST(OpenAiRequest, cached_prefixes_are_shared_among_equal_salts_and_keys) {
+  const auto salt = [](const std::string& fields) {
+    return generate(R"("text": "x")" + fields).request.turn.cache_salt;
+  };
+  EXPECT_EQ(salt(""), salt(R"(, "cache_salt": "", "extra_key": "")"));
+  EXPECT_EQ(salt(R"(, "extra_key": "k")"), salt(R"(, "extra_key": "k")"));
+  EXPECT_NE(salt(""), salt(R"(, "extra_key": "k")"));
+  EXPECT_NE(salt(R"(, "cache_salt": "sk")"), salt(R"(, "cache_salt": "s", "extra_key": "k")"));
+}
+
 TEST(OpenAiRequest, prompts_are_texts_or_tokens_one_or_many) {
   EXPECT_EQ(completion(R"("prompt": "a")").request.prompts[0].text, "a");
   EXPECT_FALSE(completion(R"("prompt": "a")").request.batch);

@@ -136,6 +136,9 @@ void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& contex
   if (priority)
     request.turn.priority = context.config.higher_priority_first ? -*priority : *priority;
   r.text("cache_salt", request.turn.cache_salt);
+  std::string extra;
+  r.text("extra_key", extra);
+  if (!extra.empty()) request.turn.cache_salt += "\n" + extra;
 }
 
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {

@@ -12,7 +12,7 @@ void read_sampling(RequestReader& r, ApiRequest& request, const ParseContext& co
 // The texts that end an answer.
 void read_stops(RequestReader& r, const char* name, ApiRequest& request);
 
-// priority, cache_salt.
+// priority, cache_salt, extra_key.
 void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
 // The same, and stop, stop_token_ids, min_tokens, ignore_eos ...
