@@ -250,6 +250,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   if (!request.end.ignore_eos) base.stop_ids = model.stop_ids;
   std::vector<TokenId>& stops = base.stop_ids.own();
   stops.insert(stops.end(), request.end.stop_ids.begin(), request.end.stop_ids.end());
+  if (out.hide_answer) stops.clear();  // its one token ends no answer
   base.min_tokens = request.end.min_tokens;
   base.priority = request.turn.priority;
   base.cache_salt = salt_of(request, seed);

@@ -411,6 +411,10 @@ TEST(ServerAnswers, echo_puts_the_prompt_first_and_can_be_all) {
   const Json all =
       server.post("/v1/completions", R"({"prompt": "Hello", "echo": true, "max_tokens": 0})");
   EXPECT_EQ(at(all, "choices.0.text"), "Hello");
+  EXPECT_EQ(at(all, "usage.completion_tokens"), "0");
+  server.set_answer("");
+  const std::string none = R"({"prompt": "Hello", "echo": true, "max_tokens": 0})";
+  EXPECT_EQ(at(server.post("/v1/completions", none), "choices.0.finish_reason"), "length");
 }
 
 TEST(ServerAnswers, generate_speaks_tokens) {

@@ -84,8 +84,8 @@ std::optional<ApiError> Session::error_of_abort(const ChoiceState& state) const 
 void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& event) {
   for (std::size_t i = 0; i < event.tokens.size() && !state.stopping; ++i) {
     const TokenId token = event.tokens[i];
-    ++answer_.usage.completion_tokens;
     if (prepared_.hide_answer) continue;
+    ++answer_.usage.completion_tokens;
     choice.tokens.push_back(token);
     state.pending.tokens.push_back(token);
     const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
