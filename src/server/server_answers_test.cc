@@ -33,6 +33,15 @@ TEST(ServerAnswers, chat_separates_thoughts_from_the_answer) {
   EXPECT_EQ(at(off, "choices.0.message.reasoning_content"), "");
 }
 
+TEST(ServerAnswers, a_chat_that_says_nothing_has_an_empty_content) {
+  TestServer server("never said");
+  const Json out = server.chat(R"(, "reasoning_effort": "none", "stop": "never")");
+  EXPECT_EQ(dump_json(*out.find("choices")->as_array()[0].find("message")->find("content")),
+            R"("")");
+  const Json thought = server.chat(R"(, "max_tokens": 1)");
+  EXPECT_EQ(at(thought, "choices.0.message.content"), "null");
+}
+
 TEST(ServerAnswers, a_chat_echoes_the_message_that_it_goes_on_with) {
   TestServer server(" and two.");
   const std::string to_assistant =

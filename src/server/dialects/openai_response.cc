@@ -209,9 +209,10 @@ std::string_view echoed(const Answer& answer) {
 Json ChatWriter::message(const Choice& choice, const Answer& answer) const {
   const ParsedAnswer& parsed = choice.parsed;
   const std::string content = str(echoed(answer), choice.text());
-  Json out = Json::Object{{"role", "assistant"},
-                          {"content", parsed.content || !content.empty() ? Json(content) : Json()},
-                          {"refusal", Json()}};
+  const bool is_instead = parsed.reasoning || !parsed.calls.empty();
+  const bool is_null = is_instead && !parsed.content && content.empty();
+  Json out = Json::Object{
+      {"role", "assistant"}, {"content", is_null ? Json() : Json(content)}, {"refusal", Json()}};
   if (parsed.reasoning && request_.form.include_reasoning) {
     out.set("reasoning_content", *parsed.reasoning);
     out.set("reasoning", *parsed.reasoning);
