@@ -236,6 +236,19 @@ const char* Json::kind() const {
   return kKinds[value_.index()];
 }
 
+namespace {
+
+// "\ud83d" without the escape that completes it: where a text was cut within a character.
+bool ends_in_half_a_pair(std::string_view read) {
+  if (read.ends_with('\\')) read.remove_suffix(1);
+  if (read.size() < 6) return false;
+  const std::string escape = lower(read.substr(read.size() - 6));
+  return escape.starts_with("\\ud") &&
+         std::string_view("89ab").find(escape[3]) != std::string::npos;
+}
+
+}  // namespace
+
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   // The byte order mark that some editors put before UTF-8.
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
@@ -250,6 +263,8 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (problem.empty()) return parser.handler().take();
   consumed = std::min(consumed, text.size());
   const std::string_view before = text.substr(0, consumed);
+  if (error == boost::json::error::syntax && ends_in_half_a_pair(before))
+    problem = "half of a surrogate pair, which is no character";
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t line_start = before.rfind('\n');
   const std::size_t column = before.size() - (line_start == before.npos ? 0 : line_start + 1) + 1;

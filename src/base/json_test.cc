@@ -89,6 +89,13 @@ TEST(Json, errors_say_where) {
   EXPECT_EQ(error_of("\xef\xbb\xbf{}"), "");
 }
 
+TEST(Json, half_a_character_is_told) {
+  for (const char* text : {R"("\ud83d")", R"("a\uD83Dx")", R"("\ud83d\n")"})
+    EXPECT_NE(parse_json(text).error().message.find("half of a surrogate pair"), std::string::npos);
+  EXPECT_EQ(parse_json(R"("\ud83d\ude00")").value().as_string(), "\xf0\x9f\x98\x80");
+  EXPECT_EQ(parse_json(R"("\u0041)").error().message.find("half"), std::string::npos);
+}
+
 TEST(Json, values_and_members_are_limited) {
   const std::string text = R"({"a":{"b":1,"b":2},"c":[3]})";
   EXPECT_EQ(error_of(text, {.max_values = 6, .max_members = 4}), "");
