@@ -268,7 +268,6 @@ TrainerConfig trainer_config(int threads, const Cli& cli) {
   return trainers;
 }
 
-// The server from its start to its end.
 // That of the checkpoint in `dir`, unless one is given.
 Result<ChatTemplate> open_template(const std::string& given, const std::string& dir) {
   if (given.empty()) return ChatTemplate::open(dir);
@@ -277,6 +276,7 @@ Result<ChatTemplate> open_template(const std::string& given, const std::string& 
   return chat;
 }
 
+// The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
   GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
