@@ -165,8 +165,8 @@ Status LoadedModel::update_weights(const std::string& dir) {
                   [&] { return take_weights(path); });
   };
   Status status = go_to(dir);
-  if (status.ok() || !ranks_.followers) return status;
-  const Status back = go_to(before);  // some ranks may have the new ones
+  if (status.ok() || !ranks_.followers || ranks_.followers->have_leaders_weights()) return status;
+  const Status back = go_to(before);
   // Lost ranks will load what this one has.
   GLINT_CHECK(back.ok() || !ranks_state().ok(),
               "the ranks have different weights: " + back.error().message);

@@ -56,6 +56,8 @@ class Followers {
   virtual void start(RankPass pass) = 0;
   // Waits until all have run what was started; the first failure since the last call.
   virtual Status finish() = 0;
+  // Whether they had the leader's weights when they answered last.
+  virtual bool have_leaders_weights() const = 0;
   // Fails once a follower is lost: from then on passes come to nothing.
   virtual Status state() const = 0;
   // New followers for those that are lost, as they were before their first pass, with the memory,

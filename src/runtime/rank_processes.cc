@@ -122,8 +122,13 @@ Result<Json> RankProcesses::take_answer(std::size_t follower) {
 
 // The same of one whose weights are to be its leader's, of this fingerprint.
 Result<Json> RankProcesses::take_loaded(std::size_t follower, const std::string& leaders) {
-  GLINT_TRY(Json said, take_answer(follower));
-  if (said.find("checkpoint")->as_string() == leaders) return said;
+  std::optional<Json> said = processes_[follower].answers->pop();
+  const Json* const theirs = said ? said->find("checkpoint") : nullptr;  // none: it ends
+  const bool is_leaders = theirs && theirs->as_string() == leaders;
+  have_leaders_weights_ = have_leaders_weights_ && is_leaders;
+  if (!said) return fault();
+  GLINT_TRY(Json answer, good_answer(follower, *std::move(said)));
+  if (is_leaders) return answer;
   return invalid(str("rank ", follower + 1, " has read another checkpoint in ",
                      leader_->options().dir,
                      " than the first rank; let the files be written before serving them, and be "
@@ -162,6 +167,7 @@ void RankProcesses::start(RankPass pass) {
 Status RankProcesses::finish() {
   Status all = state();
   const std::string leaders = unanswered_.empty() ? "" : leader_->fingerprint();
+  have_leaders_weights_ = true;
   for (; !unanswered_.empty(); unanswered_.pop_back()) {
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       const Result<Json> said = take_loaded(i, leaders);

@@ -51,6 +51,7 @@ class RankProcesses final : public Followers {
 
   void start(RankPass pass) override;
   Status finish() override;
+  bool have_leaders_weights() const override { return have_leaders_weights_; }
   Status state() const override;
   Status restart(const std::function<Status()>& beside) override;
 
@@ -87,6 +88,7 @@ class RankProcesses final : public Followers {
   std::vector<Process> processes_;  // of ranks 1 and up
   std::optional<RankPass> pages_, steps_, graphs_;
   std::vector<RankPass::Kind> unanswered_;
+  bool have_leaders_weights_ = true;  // by the last answers
   std::deque<std::chrono::steady_clock::time_point> faults_;
   mutable std::mutex mutex_;
   std::string lost_;  // why the group is lost

@@ -42,6 +42,14 @@ Status RankThreads::finish() {
   return Ok{};
 }
 
+bool RankThreads::have_leaders_weights() const {
+  const std::string leaders = ranks_.model(0).fingerprint();
+  for (int rank = 1; rank < ranks_.size(); ++rank) {
+    if (ranks_.model(rank).fingerprint() != leaders) return false;
+  }
+  return true;
+}
+
 void RankThreads::follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes) {
   leave_terminal_signals();
   while (const auto pass = passes.pop()) {

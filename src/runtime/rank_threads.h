@@ -23,6 +23,7 @@ class RankThreads final : public Followers {
 
   void start(RankPass pass) override;
   Status finish() override;
+  bool have_leaders_weights() const override;
   // A thread that fails ends the process, and with it all.
   Status state() const override { return Ok{}; }
   Status restart(const std::function<Status()>&) override { return Ok{}; }

@@ -9,6 +9,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -313,14 +314,20 @@ def ranks_end_with_their_server():
 
 
 def weights_change_on_every_rank():
-    with serve("--tp", 2, "--threads", 2) as server:
-        before = answers(server)
-        status, _, said = server.request("/update_weights_from_disk", {"model_path": "/nowhere"})
-        assert status != 200, said
-        assert answers(server) == before
-        status, _, said = server.request("/update_weights_from_disk", {"model_path": MODEL})
-        assert status == 200, said
-        assert answers(server) == before
+    with tempfile.TemporaryDirectory() as folder:
+        served = pathlib.Path(folder) / "served"
+        shutil.copytree(MODEL, served)
+        with Served([GLINT, "serve"], served, "--kv-cache-tokens", 4096, "--tp", 2, "--threads", 2) as server:
+            before = answers(server)
+            status, _, said = server.request("/update_weights_from_disk", {"model_path": "/nowhere"})
+            assert status != 200, said
+            (served / "config.json").unlink()  # there is no way back, and none is needed
+            status, _, said = server.request("/update_weights_from_disk", {"model_path": "/nowhere"})
+            assert status != 200, said
+            assert answers(server) == before
+            status, _, said = server.request("/update_weights_from_disk", {"model_path": MODEL})
+            assert status == 200, said
+            assert answers(server) == before
 
 
 for test in (ranks_say_what_one_says, shards_say_what_one_says, experts_move_and_nobody_notices, shards_that_share_sequences_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
