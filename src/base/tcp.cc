@@ -25,11 +25,6 @@ constexpr std::chrono::milliseconds kBetweenTries{100};
 // After so long without a sign of the other machine a connection has failed.
 constexpr int kSilentMilliseconds = 5000;
 
-int milliseconds_until(Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
-}
-
 void set(int socket, int level, int option, int value) {
   ::setsockopt(socket, level, option, &value, sizeof value);
 }
@@ -66,6 +61,11 @@ int try_to_connect(const addrinfo& to, Deadline deadline, OwnedFd& out) {
 }
 
 }  // namespace
+
+int milliseconds_until(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
+}
 
 Result<OwnedFd> listen_tcp(int port) {
   // Both families where there are two.

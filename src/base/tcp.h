@@ -16,6 +16,9 @@ inline Deadline seconds_from_now(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
+// As poll() takes it; 0: it has passed.
+int milliseconds_until(Deadline deadline);
+
 // Listens on every address of this machine; `port` 0: on any free one.
 Result<OwnedFd> listen_tcp(int port);
 int port_of(const OwnedFd& listener);

@@ -123,20 +123,19 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
   GLINT_LOG(kInfo, str("rank 0 waits at port ", port_of(listener_), " for the ranks from ", first_,
                        " to ", self_.size - 1));
   for (bool came_twice = false; missing() != all.end();) {
+    const std::string late = str("rank ", missing() - all.begin() + first_, " of ", self_.size,
+                                 " has not come to port ", port_of(listener_));
+    if (std::chrono::steady_clock::now() >= deadline)
+      return unavailable(late + " in time; does it run, and can it reach this machine?");
     Result<OwnedFd> socket =
         accept_tcp(listener_, std::min(deadline, seconds_from_now(kTellSeconds)));
     if (!socket.ok()) {
-      const std::string late = str("rank ", missing() - all.begin() + first_, " of ", self_.size,
-                                   " has not come to port ", port_of(listener_));
-      if (std::chrono::steady_clock::now() >= deadline) {
-        return unavailable(late + " in time; does it run, and can it reach this machine?");
-      }
       log(LogLevel::kWarning, late + " yet");
       continue;
     }
     RankStream stream(std::move(socket).value());
-    stream.set_receive_seconds(kHelloSeconds);
-    const Result<std::string> text = stream.receive(kMostHello);
+    const Result<std::string> text =
+        stream.receive(kMostHello, std::min(deadline, seconds_from_now(kHelloSeconds)));
     if (!text.ok() && text.error().code == ErrorCode::kUnsupported) {
       (void)stream.send({});  // it hears the version
       return text.error();
@@ -161,7 +160,6 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
       continue;
     }
     if (!why.empty()) return invalid(why);
-    stream.set_receive_seconds(0);
     *place = {.stream = std::move(stream), .hello = hello.value()};
   }
   return all;
@@ -187,14 +185,12 @@ Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
     }
     if (!connected.ok()) return connected.error();
     RankStream stream(std::move(connected).value());
-    stream.set_receive_seconds(kMeetSeconds);
     (void)stream.send(write_hello(options.self));  // whoever has hung up does not answer
-    const Result<std::string> answer = stream.receive(kMostHello);
+    const Result<std::string> answer = stream.receive(kMostHello, seconds_from_now(kMeetSeconds));
     if (answer.ok()) {
       GLINT_TRY(const Json said, parse_json(answer.value()).in(name));
       if (const Json* const why = said.find("error"); why && !why->as_string().empty())
         return invalid(why->as_string());
-      stream.set_receive_seconds(0);
       return stream;
     }
     if (answer.error().code != ErrorCode::kUnavailable)

@@ -101,6 +101,26 @@ TEST(RankGate, refuses_another_version_of_the_language) {
   EXPECT_EQ(answer[1], kRankWireVersion);
 }
 
+TEST(RankGate, strangers_do_not_hold_it_beyond_its_time) {
+  const RankHello first = {.build = "1", .launch = "a", .machine = "m", .size = 2};
+  const int port = port_of(listen_tcp(0).value());
+  const auto gate = RankGate::open(port, first).value();
+  std::atomic<bool> is_over = false;
+  std::thread strangers([&] {
+    while (!is_over) {  // each says a word now and then, and its successor is there at once
+      const OwnedFd one = connect_tcp("127.0.0.1", port, seconds_from_now(10), false).value();
+      for (int i = 0; i < 3 && !is_over; ++i) {
+        (void)::send(one.get(), "G", 1, MSG_NOSIGNAL);
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      }
+    }
+  });
+  const Result<std::vector<RankGate::Newcomer>> came = gate->admit(seconds_from_now(1));
+  EXPECT_NE(came.error().message.find("rank 1 of 2 has not come"), std::string::npos);
+  is_over = true;
+  strangers.join();
+}
+
 TEST(RankGate, gives_a_place_to_the_first_that_is_there) {
   RankHello self = {.build = "1", .launch = "a", .machine = "m", .size = 3};
   const int port = port_of(listen_tcp(0).value());

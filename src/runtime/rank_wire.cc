@@ -1,5 +1,6 @@
 #include "runtime/rank_wire.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -194,9 +195,11 @@ void RankStream::set_receive_seconds(std::int64_t seconds) {
   ::setsockopt(fd(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
 }
 
-Result<std::string> RankStream::receive(std::uint64_t most) {
-  const auto get = [this](void* to, std::size_t size) {
-    return move_all(size, [&](std::size_t at, std::size_t n) {
+Result<std::string> RankStream::receive(std::uint64_t most, std::optional<Deadline> deadline) {
+  const auto get = [&](void* to, std::size_t size) {
+    return move_all(size, [&](std::size_t at, std::size_t n) -> ssize_t {
+      pollfd bytes = {.fd = fd(), .events = POLLIN, .revents = 0};
+      if (deadline && ::poll(&bytes, 1, milliseconds_until(*deadline)) == 0) return 0;
       return ::recv(fd(), static_cast<char*>(to) + at, n, 0);
     });
   };

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/owned_fd.h"
 #include "base/result.h"
+#include "base/tcp.h"
 #include "runtime/rank_pass.h"
 
 namespace glint {
@@ -31,9 +33,10 @@ class RankStream {
   void set_receive_seconds(std::int64_t seconds);
   // Waits for room while the other end lives.
   Status send(std::string_view message);
-  // Waits for the next one, which has no more than `most` bytes. Fails with kUnavailable where none
-  // comes, and with kUnsupported where it is another version's.
-  Result<std::string> receive(std::uint64_t most = std::uint64_t{1} << 32);
+  // Waits for the next one, which has no more than `most` bytes. Fails with kUnavailable where it
+  // does not come, or not by the deadline, and with kUnsupported where it is another version's.
+  Result<std::string> receive(std::uint64_t most = std::uint64_t{1} << 32,
+                              std::optional<Deadline> deadline = {});
 
  private:
   OwnedFd socket_;
