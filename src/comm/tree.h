@@ -3,14 +3,11 @@
 // many slices itself, so that 1, 2, 4 and 8 ranks with 8 slices in all have the same bits.
 #pragma once
 
-#include <bit>
-#include <cstdint>
-
 namespace glint {
 
 // The sum over parts [0, count), count >= 1, where part(i) is the i-th.
 template <class Part>
-float tree_sum(int count, Part&& part) {
+constexpr float tree_sum(int count, Part&& part) {
   // Sums of the 2^l parts before the present one that wait for their other half; slot l.
   float waiting[32];
   for (int i = 0; i < count; ++i) {
@@ -20,7 +17,8 @@ float tree_sum(int count, Part&& part) {
     waiting[level] = sum;
   }
   // Now `waiting` holds a tree for each set bit of `count`, the smallest over the last parts.
-  int level = std::countr_zero(static_cast<std::uint32_t>(count));
+  int level = 0;
+  while (!(count >> level & 1)) ++level;  // std::countr_zero is 32 in CUDA's device code
   float sum = waiting[level];
   for (++level; count >> level; ++level) {
     if (count >> level & 1) sum = waiting[level] + sum;

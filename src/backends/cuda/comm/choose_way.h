@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "base/result.h"
 
@@ -25,14 +24,9 @@ struct Reach {
   int nccl = 0;             // version of the library, as it counts; 0: there is none
 };
 
-struct ChosenWay {
-  Way way = Way::kHost;
-  std::string why = {};  // for people: why not a faster one; empty for the fastest
-};
-
 // Windows need NCCL 2.28, which makes them, one machine, GPUs that reach each other, and no more
 // than kMostWindows of them; `use_windows` false: the user has them off. Fails where two ranks have
 // one GPU, or where NCCL is of several versions.
-Result<ChosenWay> choose_way(std::span<const Reach> ranks, bool use_windows);
+Result<Way> choose_way(std::span<const Reach> ranks, bool use_windows);
 
 }  // namespace glint::cuda

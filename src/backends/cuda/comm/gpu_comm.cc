@@ -83,14 +83,14 @@ std::unique_ptr<DeviceComm> make_gpu_comm(Comm& host, CudaDevice& device, bool u
 Status GpuComm::connect() {
   nccl_.reset();
   way_ = Way::kHost;
-  GLINT_TRY(const ChosenWay chosen, choose_way(gather_reach(host_, device_), use_windows_));
-  if (chosen.way == Way::kWindows || chosen.way == Way::kNccl) {
+  GLINT_TRY(const Way way, choose_way(gather_reach(host_, device_), use_windows_));
+  if (way == Way::kWindows || way == Way::kNccl) {
     GLINT_TRY(nccl_, NcclGroup::make(*find_nccl(), host_, device_));
-    if (chosen.way == Way::kWindows) {
+    if (way == Way::kWindows) {
       GLINT_TRY(windows_, nccl_->make_windows());
     }
   }
-  way_ = chosen.way;
+  way_ = way;
   return Ok{};
 }
 
@@ -135,12 +135,14 @@ void GpuComm::broadcast(const Tensor& x, int root) {
 }
 
 void GpuComm::exchange(const ExchangeArgs& args) {
+  const Tensor& given = args.backwards ? args.out : args.x;
+  const auto by_group = [&](auto& group) { group.exchange(args); };
   const std::int64_t width = args.x.rank > 1 ? args.x.dim(1) : 1;
   const bool is_wide = width * size_of(args.x.dtype) > static_cast<std::int64_t>(kSliceBytes);
-  if (is_wide && way_ == Way::kWindows) return nccl_->exchange(args);  // as experts that move
-  run(CommKind::kExchange, args.backwards ? args.out : args.x,
-      Either{[&](const Windows& w, const Gpu& gpu) { launch_exchange(w, args, gpu); },
-             [&](auto& group) { group.exchange(args); }});
+  if (is_wide && way_ != Way::kAlone)  // as experts that move
+    return run(CommKind::kExchange, given, by_group);
+  run(CommKind::kExchange, given,
+      Either{[&](const Windows& w, const Gpu& gpu) { launch_exchange(w, args, gpu); }, by_group});
 }
 
 // Between two ranks only: windows are of all.

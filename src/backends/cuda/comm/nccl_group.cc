@@ -22,6 +22,7 @@ constexpr auto kMostLeaving = std::chrono::seconds(5);  // of the steps in fligh
 // Sums of so many f32 at most are added by every rank.
 constexpr std::int64_t kMostAlone = std::int64_t{64} << 10;
 constexpr std::int64_t kFloat = sizeof(float);
+constexpr const char* kNotAllCame = "not all ranks came within 120 s, or one was lost";
 
 std::size_t bytes_of(const Tensor& x) { return x.bytes().size(); }
 
@@ -69,7 +70,7 @@ Status NcclGroup::connect() {
   comm_ = comm;
   result = settle(result);
   if (result == ncclInProgress) {
-    return unavailable("not all ranks came within 120 s, or one was lost");
+    return unavailable(kNotAllCame);
   }
   return result == ncclSuccess ? Status(Ok{}) : Status(failed(result));
 }
@@ -148,6 +149,7 @@ Result<Windows> NcclGroup::make_windows() {
       result = settle(result == ncclSuccess ? ncclInProgress : result);
     }
   }
+  if (result == ncclInProgress) return unavailable(kNotAllCame);
   if (result != ncclSuccess || !window_) {
     return unavailable(str("NCCL makes no window of the GPUs' memory (",
                            nccl_.GetErrorString(result),

@@ -8,6 +8,7 @@
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/vec.cuh"
 #include "base/check.h"
+#include "comm/tree.h"
 
 namespace glint::cuda {
 namespace {
@@ -133,26 +134,28 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kRanks, class T>
+// For any number of parts: groups of more GPUs than windows can have come here, too.
+template <class T>
 __global__ void __launch_bounds__(kThreads)
-    add_parts(const float* parts, std::int64_t stride, T* out, std::int64_t size) {
+    add_parts(const float* parts, int count, std::int64_t stride, T* out, std::int64_t size) {
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < size;
        i += std::int64_t{gridDim.x} * kThreads) {
-    float column[kRanks];
-#pragma unroll
-    for (int r = 0; r < kRanks; ++r) column[r] = parts[r * stride + i];
-    out[i] = rounded<T>(tree<kRanks>(column));
+    out[i] = rounded<T>(tree_sum(count, [&](int part) { return parts[part * stride + i]; }));
   }
 }
 
-// f(kernel, where `out` is), for the number of ranks and out's type.
+// f(where `out` is), for its type.
+template <class F>
+void with_type(const Tensor& out, F&& f) {
+  if (out.dtype == DType::kF32) return f(out.ptr<float>());
+  GLINT_CHECK(out.dtype == DType::kBF16, "a sum of ranks goes to " + out.describe());
+  f(reinterpret_cast<bf16*>(out.data));
+}
+
+// f(the number of ranks as a constant, where `out` is), for out's type.
 template <class F>
 void with_sum(int ranks, const Tensor& out, F&& f) {
-  with_ranks(ranks, [&](auto count) {
-    if (out.dtype == DType::kF32) return f(count, out.ptr<float>());
-    GLINT_CHECK(out.dtype == DType::kBF16, "a sum of ranks goes to " + out.describe());
-    f(count, reinterpret_cast<bf16*>(out.data));
-  });
+  with_ranks(ranks, [&](auto count) { with_type(out, [&](auto* to) { f(count, to); }); });
 }
 
 std::int64_t whole_quads(std::int64_t n) { return (n + kQuad - 1) / kQuad * kQuad; }
@@ -205,9 +208,9 @@ void launch_add_parts(const float* parts, int count, std::int64_t stride, const 
   if (size == 0) return;
   const std::int64_t blocks = std::min<std::int64_t>((size + kThreads - 1) / kThreads, 1024);
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(blocks)), .block = kThreads};
-  with_sum(count, out, [&](auto ranks, auto* to) {
+  with_type(out, [&](auto* to) {
     using T = std::remove_pointer_t<decltype(to)>;
-    launch_in_order(add_parts<ranks(), T>, shape, gpu, parts, stride, to, size);
+    launch_in_order(add_parts<T>, shape, gpu, parts, count, stride, to, size);
   });
 }
 

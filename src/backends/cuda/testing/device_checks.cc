@@ -5,8 +5,11 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cuda/comm/collectives.h"
+#include "backends/cuda/device.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "comm/tree.h"
 
 namespace glint::cuda {
 namespace {
@@ -385,6 +388,28 @@ std::string selection_of_a_token_does_not_depend_on_its_batch(Ops& ops) {
   return "";
 }
 
+// Groups of more GPUs than windows are made for, as several nodes are.
+std::string parts_of_any_number_add_up_as_the_tree_has_it(Ops& ops) {
+  constexpr std::int64_t kSize = 1500;
+  auto& device = static_cast<CudaDevice&>(ops.device());
+  for (const int count : {1, 2, 7, 8, 9, 16, 21}) {
+    const Values<float> parts(device, count, kSize, 23), sum(device, 1, kSize, 24);
+    device.run("add_parts", [&](const Gpu& gpu) {
+      launch_add_parts(parts.tensor().ptr<float>(), count, kSize, sum.vector(), gpu);
+    });
+    std::vector<float> given(static_cast<std::size_t>(count * kSize)), got(kSize);
+    device.copy_out(given.data(), parts.tensor().data, given.size() * sizeof(float));
+    device.copy_out(got.data(), sum.tensor().data, got.size() * sizeof(float));
+    for (std::int64_t i = 0; i < kSize; ++i) {
+      const float expected = tree_sum(
+          count, [&](int part) { return given[static_cast<std::size_t>(part * kSize + i)]; });
+      if (got[static_cast<std::size_t>(i)] != expected)
+        return str("the sum of ", count, " parts differs from the tree's at ", i);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::span<const DeviceCheck> device_checks() {
@@ -400,6 +425,8 @@ std::span<const DeviceCheck> device_checks() {
       {"dense_ffn_equals_its_composition_to_the_bit", dense_ffn_equals_its_composition_to_the_bit},
       {"attention_of_a_token_does_not_depend_on_its_batch",
        attention_of_a_token_does_not_depend_on_its_batch},
+      {"parts_of_any_number_add_up_as_the_tree_has_it",
+       parts_of_any_number_add_up_as_the_tree_has_it},
       {"memory_is_freed_while_another_thread_records",
        memory_is_freed_while_another_thread_records},
       {"too_large_an_allocation_is_an_empty_buffer", too_large_an_allocation_is_an_empty_buffer}};

@@ -12,9 +12,7 @@ namespace glint::cuda {
 
 struct DeviceCheck {
   const char* name;
-  // Returns the fault, or an empty text. Uses rms_norm, silu_mul, linear, sparse_mla and dense_ffn
-  // in bf16.
-  std::string (*run)(Ops& ops);
+  std::string (*run)(Ops& ops);  // the fault, or an empty text
 };
 std::span<const DeviceCheck> device_checks();
 
