@@ -32,7 +32,8 @@ Json plain_value(const std::string& text) {
       at == end && error == std::errc())
     return integer;
   double number = 0;
-  const bool numeric = *begin != 'i' && *begin != 'n';  // "inf" and "nan" are texts
+  const char first = begin[*begin == '-'];
+  const bool numeric = first != 'i' && first != 'n';  // "inf" and "nan" are texts
   if (const auto [at, error] = std::from_chars(begin, end, number);
       numeric && at == end && error == std::errc())
     return number;

@@ -14,8 +14,8 @@ TEST(Yaml, maps_lists_and_scalars_become_json) {
   EXPECT_EQ(json_of("a: 1\nb:\n  c: [true, 0.9, fp8]\n  d: ~\nstream: \"10\"\n"),
             R"({"a":1,"b":{"c":[true,0.9,"fp8"],"d":null},"stream":"10"})");
   EXPECT_EQ(json_of(""), "null");
-  EXPECT_EQ(json_of("x: .5\ny: -3\nz: 1e3\nw: 0x\nnan: nan\n"),
-            R"({"x":0.5,"y":-3,"z":1000.0,"w":"0x","nan":"nan"})");
+  EXPECT_EQ(json_of("x: .5\ny: -3\nz: 1e3\nw: 0x\nnan: nan\ninf: -inf\n"),
+            R"({"x":0.5,"y":-3,"z":1000.0,"w":"0x","nan":"nan","inf":"-inf"})");
 }
 
 TEST(Yaml, what_could_explode_or_mislead_is_refused) {

@@ -294,7 +294,8 @@ Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t 
       std::max(small_integer(fields, "top_k", -1, kMaxVocab, config.top_k), 0);  // -1: all
   config.repetition_penalty =
       fields.number("repetition_penalty", 1e-6, 1e6, config.repetition_penalty);
-  config.eos_token_ids = fields.token_ids("eos_token_id", vocab_size);
+  if (json.find("eos_token_id"))
+    config.eos_token_ids = fields.token_ids("eos_token_id", vocab_size);
   if (!fields.boolean("do_sample", true)) config.temperature = 0;
   if (!fields.ok()) return fields.status().take_error();
   return config;

@@ -322,6 +322,9 @@ TEST_F(ConfigFile, sampling_defaults_come_from_the_generation_config) {
             path_ + ": top_p is 0; expected 1e-06 to 1");
   EXPECT_EQ(read_generation_config(write(R"({"eos_token_id": [99, 100]})"), 100).error().message,
             path_ + ": eos_token_id holds 100; expected token ids from 0 to 99: vocab_size is 100");
+  const Json other = parse_json(R"({"temperature": 0.1})").value();
+  EXPECT_EQ(parse_generation_config(other, 100, config).value().eos_token_ids,
+            config.eos_token_ids);
 }
 
 }  // namespace

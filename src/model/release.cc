@@ -23,7 +23,7 @@ Json::Array unquantized_modules(const ModelConfig& config, Release release) {
   return modules;
 }
 
-Json::Object producer() { return {{"name", "glint"}, {"version", "0.1.0"}}; }
+Json::Object producer() { return {{"name", "glint"}, {"version", GLINT_VERSION}}; }
 
 }  // namespace
 

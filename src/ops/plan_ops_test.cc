@@ -65,7 +65,7 @@ using PlanOpsDeathTest = PlanOpsTest;
 TEST_F(PlanOpsDeathTest, checks_arguments_as_every_backend) {
   const Tensor x = arena_.take(DType::kBF16, {4, 31}), out = arena_.take(DType::kBF16, {4, 8});
   const Weight weight = stack(1, 8, 32)[0];
-  EXPECT_DEATH(ops_.linear({.x = x, .weight = weight, .out = out}), "K is 31|31");
+  EXPECT_DEATH(ops_.linear({.x = x, .weight = weight, .out = out}), "K is 31");
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ void check(const TokenLogProbsArgs& args) {
   check_ids(c, args.num_ids);
   c.dense("rows", args.rows, DType::kI32, {"N"});
   c.dense("ids", args.ids, DType::kI32, {"R"});
-  c.dense("token_log_probs", args.log_probs, DType::kF32, {"N"});
+  c.dense("log_probs", args.log_probs, DType::kF32, {"N"});
   c.dense("ranks", args.ranks, DType::kI32, {"N"});
   c.dense("top_ids", args.top_ids, DType::kI32, {"N", "K"});
   c.dense("top_log_probs", args.top_log_probs, DType::kF32, {"N", "K"});
