@@ -7,12 +7,6 @@
 
 namespace glint {
 
-const std::byte* end_of(const Tensor& x) {
-  std::int64_t last = 0;
-  for (int i = 0; i < x.rank; ++i) last += (x.shape[i] - 1) * x.stride[i];
-  return x.data + (last + 1) * size_of(x.dtype);
-}
-
 void fill_zero(Device& device, std::byte* data, std::size_t bytes) {
   if (bytes == 0) return;
   if (device.is_host()) {

@@ -13,9 +13,6 @@
 
 namespace glint {
 
-// Behind its last element.
-const std::byte* end_of(const Tensor& x);
-
 void fill_zero(Device& device, std::byte* data, std::size_t bytes);
 // Memory for gradients, or an empty buffer where the device has none left.
 Buffer zeroed_memory(Device& device, std::size_t bytes);

@@ -1,6 +1,7 @@
 // Rows of tensors in host memory: added, and copied.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -23,6 +24,11 @@ inline void add_parts(std::span<const Tensor> parts, const Tensor& out, std::int
       }));
     }
   });
+}
+
+// Zeros a dense tensor.
+inline void clear(const Tensor& x) {
+  std::fill_n(x.data, x.size() * size_of(x.dtype), std::byte{});
 }
 
 // to[i] = x[rows[begin + i]], or x[begin + i] where `rows` is empty, for `count` i's. `x` may

@@ -49,10 +49,6 @@ void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
 
 std::int64_t bytes_in(const Tensor& x) { return x.size() * size_of(x.dtype); }
 
-void clear(const Tensor& x) {
-  if (x.size() > 0) std::memset(x.data, 0, static_cast<std::size_t>(bytes_in(x)));
-}
-
 // A rank's side of a call. Of the tensor only its type and shape mean something to others.
 struct Call {
   int kind = -1;  // CommKind; -1: the barrier

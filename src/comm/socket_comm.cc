@@ -26,8 +26,6 @@ Bytes bytes_of(const Tensor& x) {
   return {x.data, static_cast<std::size_t>(x.size() * size_of(x.dtype))};
 }
 
-void clear(const Tensor& x) { std::fill_n(x.data, bytes_of(x).size(), std::byte{}); }
-
 // The i-th of `count` stretches of [0, n), as even as they can be.
 std::int64_t cut(std::int64_t n, int i, int count) { return n * i / count; }
 

@@ -5,13 +5,7 @@
 namespace glint {
 namespace {
 
-// From the first element to the last, with the gaps between rows.
-std::size_t extent(const Tensor& x) {
-  if (x.size() == 0) return 0;
-  std::int64_t last = 0;
-  for (int d = 0; d < x.rank; ++d) last += (x.dim(d) - 1) * x.stride[d];
-  return static_cast<std::size_t>((last + 1) * size_of(x.dtype));
-}
+std::size_t extent(const Tensor& x) { return static_cast<std::size_t>(end_of(x) - x.data); }
 
 }  // namespace
 

@@ -81,7 +81,6 @@ class Device {
 
   // The end of what was asked for so far.
   virtual Event record() = 0;
-  virtual bool has_passed(const Event& event) = 0;
   virtual void wait(const Event& event) = 0;
   // Seconds from one event to a later one, both passed; 0 where the device keeps no time.
   virtual double seconds_between(const Event&, const Event&) { return 0; }

@@ -83,6 +83,15 @@ Tensor Tensor::heads(std::int64_t h) const {
   return split;
 }
 
+Tensor Tensor::head(std::int64_t h) const {
+  GLINT_CHECK(rank == 3, "a head of " + describe());
+  Tensor one = slice(1, h, 1);
+  one.shape[1] = one.shape[2];
+  one.stride[1] = one.stride[2];
+  one.rank = 2;
+  return one;
+}
+
 Tensor Tensor::flat() const {
   GLINT_CHECK(rank >= 2 && stride[rank - 2] == shape[rank - 1],
               str("cannot flatten the last two dims of ", describe()));
@@ -91,6 +100,13 @@ Tensor Tensor::flat() const {
   merged.stride[rank - 2] = 1;
   --merged.rank;
   return merged;
+}
+
+const std::byte* end_of(const Tensor& x) {
+  if (x.size() == 0) return x.data;
+  std::int64_t last = 0;
+  for (int i = 0; i < x.rank; ++i) last += (x.shape[i] - 1) * x.stride[i];
+  return x.data + (last + 1) * size_of(x.dtype);
 }
 
 }  // namespace glint

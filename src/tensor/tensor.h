@@ -34,7 +34,7 @@ struct Tensor {
   std::span<const std::byte> bytes() const {  // of a dense tensor
     return {data, static_cast<std::size_t>(size() * size_of(dtype))};
   }
-  std::string describe() const;  // "bf16 [8, 6144]"
+  std::string describe() const;  // "BF16 [8, 6144]"
 
   template <class T>
   T* ptr() const {
@@ -56,8 +56,13 @@ struct Tensor {
   Tensor last(std::int64_t count) const { return slice(rank - 1, dim(-1) - count, count); }
   // [.., h * D] -> [.., h, D].
   Tensor heads(std::int64_t h) const;
+  // [T, H, D] -> [T, D] of one head.
+  Tensor head(std::int64_t h) const;
   // [.., h, D] -> [.., h * D]; the last two dims must be dense.
   Tensor flat() const;
 };
+
+// Past the last element, with the gaps between rows.
+const std::byte* end_of(const Tensor& x);
 
 }  // namespace glint

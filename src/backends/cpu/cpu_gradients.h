@@ -38,9 +38,6 @@ class CpuGradients : public ReferenceGradients {
  private:
   class Plan;
 
-  // f(row) for rows [0, count): on all threads if count * row_size is worth a phase.
-  template <class F>
-  void for_rows(std::int64_t count, std::int64_t row_size, F f);
   // Row t of `x` as f32: where it is, or a copy in `copy`.
   const float* floats_of_row(const Tensor& x, std::int64_t t, std::vector<float>& copy) const;
 
@@ -72,14 +69,5 @@ class CpuGradients : public ReferenceGradients {
                                                  Arena& scratch);
   static void plan_blocks(const SparseMlaArgs& op, ThreadPool& pool, Arena& scratch);
 };
-
-template <class F>
-void CpuGradients::for_rows(std::int64_t count, std::int64_t row_size, F f) {
-  constexpr std::int64_t kWorthAPhase = 1 << 14;  // elements: about as long as waking a thread
-  if (count > 1 && count * row_size >= kWorthAPhase) {
-    return pool_.run(count, [&](std::int64_t i, int) { f(i); });
-  }
-  for (std::int64_t i = 0; i < count; ++i) f(i);
-}
 
 }  // namespace glint

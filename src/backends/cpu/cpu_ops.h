@@ -65,10 +65,6 @@ class CpuOps : public ReferenceOps {
  private:
   friend class cpu::CpuPlanOps;
 
-  // f(row, thread) for rows [0, count): on all threads if count * row_size is worth a phase.
-  template <class F>
-  void for_rows(std::int64_t count, std::int64_t row_size, F f);
-
   CpuIsa isa_;
   ThreadPool& pool_;
   cpu::Products products_;

@@ -77,12 +77,9 @@ void CpuPlanOps::grouped_linear(const GroupedLinearArgs& args) {
 
 void CpuPlanOps::per_head(const PerHeadArgs& args) {
   PlanOps::per_head(args);
-  const std::int64_t T = args.x.dim(0);
   head_x_.resize(std::max(head_x_.size(), static_cast<std::size_t>(args.x.dim(1))));
-  Tensor rows(args.x.data, args.x.dtype, {T, args.x.dim(2)});
-  rows.stride[0] = args.x.stride[0];
   for (std::int64_t h = 0; h < args.x.dim(1); ++h) {
-    copy(head_x_[static_cast<std::size_t>(h)], rows, args.weights.format);
+    copy(head_x_[static_cast<std::size_t>(h)], args.x.head(h), args.weights.format);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/cpu/cpu_gradients.h"
+#include "backends/cpu/for_rows.h"
 #include "base/ceil_div.h"
 #include "base/thread_pool.h"
 
@@ -193,7 +194,7 @@ void CpuGradients::sparse_mla_back(const SparseMlaBackArgs& args) {
     });
     for (std::int64_t i = 0; i < count; ++i) {
       const AttentionBlock& block = memory[static_cast<std::size_t>(i)];
-      for_rows(block.touched, block.width, [&](std::int64_t r) {
+      cpu::for_rows(pool_, block.touched, block.width, [&](std::int64_t r, int) {
         float* const to = args.dcache.row<float>(block.slots[r]);
         const float* const from = &block.sums[r * block.row];
         for (std::int64_t d = 0; d < block.width; ++d) to[d] += from[d];

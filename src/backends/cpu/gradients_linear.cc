@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cpu/cpu_gradients.h"
+#include "backends/cpu/for_rows.h"
 #include "base/ceil_div.h"
 
 namespace glint {
@@ -33,13 +34,6 @@ WeightStack take_turned(const WeightStack& weights, Arena& scratch) {
 // A gradient is turned so many columns at a time: that of the head is as large as the logits.
 constexpr std::int64_t kColumns = 512;
 
-// [T, H, D] -> head h as [T, D].
-Tensor head(const Tensor& x, std::int64_t h) {
-  Tensor rows(x.data + h * x.stride[1] * size_of(x.dtype), x.dtype, {x.dim(0), x.dim(2)});
-  rows.stride[0] = x.stride[0];
-  return rows;
-}
-
 }  // namespace
 
 // Through a tile in the first cache, so that both sides are read and written by lines.
@@ -48,7 +42,7 @@ void CpuGradients::turn(const Rows& rows, const Tensor& to) {
   const std::int64_t R = rows.count, C = rows.x.dim(1);
   with_float_type(rows.x.dtype, [&]<class From>(From) {
     with_float_type(to.dtype, [&]<class To>(To) {
-      for_rows(ceil_div(C, kTile), R * kTile, [&](std::int64_t tile) {
+      cpu::for_rows(pool_, ceil_div(C, kTile), R * kTile, [&](std::int64_t tile, int) {
         const std::int64_t begin = tile * kTile, end = std::min(begin + kTile, C);
         To part[kTile][kTile];
         for (std::int64_t r0 = 0; r0 < R; r0 += kTile) {
@@ -89,7 +83,7 @@ Tensor CpuGradients::cast(const Tensor& x, DType to) {
   if (x.dtype == to) return x;
   const Tensor out = take_cast(x, to, scratch_);
   const std::int64_t heads = x.rank == 3 ? x.dim(1) : 1, size = x.dim(-1);
-  for_rows(x.dim(0), heads * size, [&](std::int64_t t) {
+  cpu::for_rows(pool_, x.dim(0), heads * size, [&](std::int64_t t, int) {
     for (std::int64_t h = 0; h < heads; ++h) {
       const std::int64_t from = t * x.stride[0] + (x.rank == 3 ? h * x.stride[1] : 0);
       const std::int64_t at = t * out.stride[0] + (x.rank == 3 ? h * out.stride[1] : 0);
@@ -102,7 +96,7 @@ Tensor CpuGradients::cast(const Tensor& x, DType to) {
 
 void CpuGradients::set_zero(const Tensor& x) {
   const std::int64_t heads = x.rank == 3 ? x.dim(1) : 1, size = x.dim(-1);
-  for_rows(x.dim(0), heads * size, [&](std::int64_t t) {
+  cpu::for_rows(pool_, x.dim(0), heads * size, [&](std::int64_t t, int) {
     for (std::int64_t h = 0; h < heads; ++h) {
       std::fill_n(x.row<float>(t) + (x.rank == 3 ? h * x.stride[1] : 0), size, 0.0f);
     }
@@ -179,7 +173,7 @@ void CpuGradients::grouped_linear_back(const GroupedLinearBackArgs& args) {
       for (std::int64_t s = 0; s < S; ++s) ends[s + 1] += ends[s];
       std::vector<std::int32_t> next(ends.begin(), ends.end() - 1);
       for (std::int64_t r = 0; r < R; ++r) from[next[source(r)]++] = static_cast<std::int32_t>(r);
-      for_rows(S, K, [&](std::int64_t s) {
+      cpu::for_rows(pool_, S, K, [&](std::int64_t s, int) {
         float* const to = args.dx.row<float>(s);
         for (std::int32_t i = ends[s]; i < ends[s + 1]; ++i) {
           const float* const add = part.row<float>(from[i]);
@@ -212,8 +206,8 @@ void CpuGradients::per_head_back(const PerHeadBackArgs& args) {
                    .accumulate = true});
   }
   for (std::int64_t h = 0; args.dweights && h < H; ++h) {
-    add_weight_gradient({.x = head(args.dout, h), .count = T},
-                        {.x = head(args.op.x, h), .count = T}, type, args.dweights[h]);
+    add_weight_gradient({.x = args.dout.head(h), .count = T}, {.x = args.op.x.head(h), .count = T},
+                        type, args.dweights[h]);
   }
   set_zero(args.dout);
 }
@@ -280,7 +274,7 @@ class CpuGradients::Plan final : public PlanGradients {
                      .out = args.dx,
                      .accumulate = true});
     }
-    add_weight_gradient(head(args.dout, 0), head(args.op.x, 0), args.dout.dim(0), type);
+    add_weight_gradient(args.dout.head(0), args.op.x.head(0), args.dout.dim(0), type);
   }
 
   void sparse_mla_back(const SparseMlaBackArgs& args) override {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/cpu_gradients.h"
+#include "backends/cpu/for_rows.h"
 #include "base/ceil_div.h"
 
 namespace glint {
@@ -43,7 +44,7 @@ const float* CpuGradients::floats_of_row(const Tensor& x, std::int64_t t,
 void CpuGradients::add_back(const AddBackArgs& args) {
   check(args);
   const std::int64_t D = args.dx.dim(1);
-  for_rows(args.dx.dim(0), D, [&](std::int64_t t) {
+  cpu::for_rows(pool_, args.dx.dim(0), D, [&](std::int64_t t, int) {
     const float* const from = args.dx.row<float>(t);
     float* const to = args.dy.row<float>(t);
     for (std::int64_t d = 0; d < D; ++d) to[d] += from[d];
@@ -53,7 +54,7 @@ void CpuGradients::add_back(const AddBackArgs& args) {
 void CpuGradients::silu_mul_back(const SiluMulBackArgs& args) {
   check(args);
   const std::int64_t D = args.dout.dim(1);
-  for_rows(args.dout.dim(0), D, [&](std::int64_t t) {
+  cpu::for_rows(pool_, args.dout.dim(0), D, [&](std::int64_t t, int) {
     std::vector<float> gates, ups;
     const float* const gate = floats_of_row(args.op.gate, t, gates);
     const float* const up = floats_of_row(args.op.up, t, ups);
@@ -83,7 +84,7 @@ void CpuGradients::rms_norm_back(const RmsNormBackArgs& args) {
   kernels_.convert(args.op.weight.data, args.op.weight.dtype == DType::kBF16, weights.data(), false,
                    D);
   const Tensor parts = take_parts(args, scratch_);
-  for_rows(blocks, kBlock * D, [&](std::int64_t block) {
+  cpu::for_rows(pool_, blocks, kBlock * D, [&](std::int64_t block, int) {
     std::vector<float> copy, g(static_cast<std::size_t>(D));
     float* const part = parts.row<float>(block);
     std::fill_n(part, D, 0.0f);
@@ -115,7 +116,7 @@ void CpuGradients::rms_norm_back(const RmsNormBackArgs& args) {
 void CpuGradients::combine_back(const CombineBackArgs& args) {
   check(args);
   const std::int64_t k = args.op.places.dim(1), D = args.op.y.dim(1);
-  for_rows(args.dout.dim(0), k * D, [&](std::int64_t t) {
+  cpu::for_rows(pool_, args.dout.dim(0), k * D, [&](std::int64_t t, int) {
     std::vector<float> copy;
     float* const g = args.dout.row<float>(t);
     for (std::int64_t j = 0; j < k; ++j) {
@@ -174,7 +175,7 @@ RowSums sums_of(const float* logits, std::int64_t V, std::int32_t target, float 
 void CpuGradients::log_probs(const LogProbsArgs& args) {
   check(args);
   const std::int64_t V = args.logits.dim(1);
-  for_rows(args.logits.dim(0), V, [&](std::int64_t r) {
+  cpu::for_rows(pool_, args.logits.dim(0), V, [&](std::int64_t r, int) {
     const std::int32_t target = args.targets.ptr<std::int32_t>()[r];
     float& log_prob = args.log_probs.ptr<float>()[r];
     float& entropy = args.entropies.ptr<float>()[r];
@@ -191,7 +192,7 @@ void CpuGradients::log_probs(const LogProbsArgs& args) {
 void CpuGradients::cross_entropy(const CrossEntropyArgs& args) {
   check(args);
   const std::int64_t V = args.logits.dim(1);
-  for_rows(args.logits.dim(0), V, [&](std::int64_t r) {
+  cpu::for_rows(pool_, args.logits.dim(0), V, [&](std::int64_t r, int) {
     float* const p = args.logits.row<float>(r);
     const std::int32_t target = args.targets.ptr<std::int32_t>()[r];
     float& log_prob = args.log_probs.ptr<float>()[r];

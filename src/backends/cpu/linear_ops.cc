@@ -52,22 +52,14 @@ void CpuOps::grouped_linear(const GroupedLinearArgs& args) {
 
 void CpuOps::per_head(const PerHeadArgs& args) {
   check(args);
-  const std::int64_t T = args.x.dim(0), H = args.x.dim(1), A = args.x.dim(2), B = args.out.dim(2);
-  // [T, H, D] -> head h as [T, D].
-  const auto head = [](const Tensor& x, std::int64_t h, std::int64_t count, std::int64_t size) {
-    Tensor rows(x.data + h * x.stride[1] * size_of(x.dtype), x.dtype, {count, size});
-    rows.stride[0] = x.stride[0];
-    return rows;
-  };
+  const std::int64_t H = args.x.dim(1);
   if (static_cast<std::int64_t>(head_x_.size()) < H) head_x_.resize(static_cast<std::size_t>(H));
   std::vector<Product> products;
   for (std::int64_t h = 0; h < H; ++h) {
     const Weight weight = args.weights[h];
-    TypedRows x(products_, head(args.x, h, T, A), head_x_[static_cast<std::size_t>(h)]);
-    products.push_back({.weight = weight,
-                        .x = x.of(weight),
-                        .out = head(args.out, h, T, B),
-                        .adds = args.accumulate});
+    TypedRows x(products_, args.x.head(h), head_x_[static_cast<std::size_t>(h)]);
+    products.push_back(
+        {.weight = weight, .x = x.of(weight), .out = args.out.head(h), .adds = args.accumulate});
   }
   products_.run(products);
 }

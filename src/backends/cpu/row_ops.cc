@@ -1,6 +1,7 @@
 // Ops on rows: moves, norms, rotation, activations, cache writes, routing, combination.
 #include <cstring>
 
+#include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/for_rows.h"
 #include "base/thread_pool.h"
 #include "ops/capabilities.h"
@@ -46,7 +47,7 @@ Capabilities CpuOps::capabilities() const { return all_capabilities("cpu"); }
 void CpuOps::embed(const EmbedArgs& args) {
   check(args);
   const std::int64_t D = args.out.dim(1);
-  for_rows(args.out.dim(0), D, [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.out.dim(0), D, [&](std::int64_t t, int) {
     const std::int32_t id = args.ids.ptr<std::int32_t>()[t];
     const std::int64_t at = std::int64_t{id} - args.first;
     const bool is_here = at >= 0 && at < args.table.dim(0);
@@ -64,7 +65,7 @@ void CpuOps::embed(const EmbedArgs& args) {
 void CpuOps::gather_rows(const GatherRowsArgs& args) {
   check(args);
   const std::int64_t D = args.x.dim(1);
-  for_rows(args.out.dim(0), D, [&](std::int64_t r, int) {
+  cpu::for_rows(pool_, args.out.dim(0), D, [&](std::int64_t r, int) {
     const std::int32_t source = args.rows.ptr<std::int32_t>()[r];
     const auto bytes = static_cast<std::size_t>(D * size_of(args.x.dtype));
     if (source < 0) {
@@ -78,7 +79,7 @@ void CpuOps::gather_rows(const GatherRowsArgs& args) {
 
 void CpuOps::silu_mul(const SiluMulArgs& args) {
   check(args);
-  for_rows(args.gate.dim(0), args.gate.dim(1), [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.gate.dim(0), args.gate.dim(1), [&](std::int64_t t, int) {
     products_.kernels().silu_mul({.gate = row_of(args.gate, t),
                                   .up = row_of(args.up, t),
                                   .out = row_of(args.out, t),
@@ -89,7 +90,7 @@ void CpuOps::silu_mul(const SiluMulArgs& args) {
 
 void CpuOps::rms_norm(const RmsNormArgs& args) {
   check(args);
-  for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
     cpu::NormRow row = norm_row(args, t);
     row.delta = row_of(args.delta, t);
     row.delta_is_bf16 = is_bf16(args.delta);
@@ -100,7 +101,7 @@ void CpuOps::rms_norm(const RmsNormArgs& args) {
 void CpuOps::layer_norm(const LayerNormArgs& args) {
   check(args);
   if (args.weight.dtype != args.bias.dtype) return ReferenceOps::layer_norm(args);
-  for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
     cpu::NormRow row = norm_row(args, t);
     row.bias = args.bias.data;
     products_.kernels().layer_norm(row);
@@ -110,7 +111,7 @@ void CpuOps::layer_norm(const LayerNormArgs& args) {
 void CpuOps::rope(const RopeArgs& args) {
   check(args);
   const std::int64_t H = args.x.dim(1), R = args.x.dim(2);
-  for_rows(args.x.dim(0), H * R, [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.x.dim(0), H * R, [&](std::int64_t t, int) {
     const std::int32_t position = args.positions.ptr<std::int32_t>()[t];
     if (position < 0) return;
     GLINT_CHECK(position < args.table.dim(0), "a position beyond the rotary table");
@@ -131,7 +132,7 @@ void CpuOps::rope(const RopeArgs& args) {
 void CpuOps::write_latent(const WriteLatentArgs& args) {
   check(args);
   const std::int64_t T = args.latent.dim(0);
-  for_rows(T, args.latent.dim(1) + args.k_rope.dim(1), [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, T, args.latent.dim(1) + args.k_rope.dim(1), [&](std::int64_t t, int) {
     WriteLatentArgs row = args;
     row.latent = args.latent.slice(0, t, 1);
     row.k_rope = args.k_rope.slice(0, t, 1);
@@ -142,7 +143,7 @@ void CpuOps::write_latent(const WriteLatentArgs& args) {
 
 void CpuOps::write_index(const WriteIndexArgs& args) {
   check(args);
-  for_rows(args.k.dim(0), args.k.dim(1), [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.k.dim(0), args.k.dim(1), [&](std::int64_t t, int) {
     WriteIndexArgs row = args;
     row.k = args.k.slice(0, t, 1);
     row.slots = args.slots.slice(0, t, 1);
@@ -153,7 +154,7 @@ void CpuOps::write_index(const WriteIndexArgs& args) {
 void CpuOps::route(const RouteArgs& args) {
   check(args);
   constexpr std::int64_t kSlow = 16;  // an exponential and a sort: dearer than an element of a norm
-  for_rows(args.logits.dim(0), args.logits.dim(1) * kSlow, [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.logits.dim(0), args.logits.dim(1) * kSlow, [&](std::int64_t t, int) {
     RouteArgs row = args;
     row.logits = args.logits.slice(0, t, 1);
     row.ids = args.ids.slice(0, t, 1);
@@ -168,7 +169,7 @@ void CpuOps::combine(const CombineArgs& args) {
   const std::int64_t k = args.places.dim(1), D = args.y.dim(1);
   constexpr std::int64_t kMost = 64;
   if (k > kMost) return ReferenceOps::combine(args);
-  for_rows(args.out.dim(0), k * D, [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, args.out.dim(0), k * D, [&](std::int64_t t, int) {
     const void* rows[kMost];
     float weights[kMost];
     int count = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/for_rows.h"
 #include "base/thread_pool.h"
 #include "ops/logit_rows.h"
@@ -192,7 +193,7 @@ class RowSampler {
 void CpuOps::sample(const SampleArgs& args) {
   check(args);
   sample_weights_.resize(static_cast<std::size_t>(pool_.num_threads()));
-  for_rows(args.logits.dim(0), args.num_ids, [&](std::int64_t r, int thread) {
+  cpu::for_rows(pool_, args.logits.dim(0), args.num_ids, [&](std::int64_t r, int thread) {
     args.tokens.ptr<std::int32_t>()[r] =
         RowSampler(args, r, sample_weights_[static_cast<std::size_t>(thread)]).run();
   });
@@ -200,7 +201,7 @@ void CpuOps::sample(const SampleArgs& args) {
 
 void CpuOps::argmax(const ArgmaxArgs& args) {
   check(args);
-  for_rows(args.logits.dim(0), args.num_ids, [&](std::int64_t r, int) {
+  cpu::for_rows(pool_, args.logits.dim(0), args.num_ids, [&](std::int64_t r, int) {
     const std::span<const float> row(args.logits.row<float>(r),
                                      static_cast<std::size_t>(args.num_ids));
     args.tokens.ptr<std::int32_t>()[r] = glint::argmax(row);
@@ -211,7 +212,7 @@ void CpuOps::token_log_probs(const TokenLogProbsArgs& args) {
   check(args);
   const auto V = static_cast<std::size_t>(args.logits.dim(1));
   const std::int64_t K = args.top_ids.dim(1);
-  for_rows(args.rows.dim(0), args.logits.dim(1), [&](std::int64_t n, int) {
+  cpu::for_rows(pool_, args.rows.dim(0), args.logits.dim(1), [&](std::int64_t n, int) {
     const std::int32_t r = args.rows.ptr<std::int32_t>()[n];
     const std::span<const float> row(args.logits.row<float>(r), V);
     const Extent extent = extent_of(row);

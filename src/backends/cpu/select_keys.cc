@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/for_rows.h"
 #include "backends/cpu/key_scores.h"
 #include "backends/cpu/top_k.h"
@@ -189,7 +190,7 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
     GLINT_CHECK(position_of(args, t) / kPageSize < args.batch.page_table.dim(1),
                 "the position lies beyond the page table");
   }
-  for_rows(T, k, [&](std::int64_t t, int) {
+  cpu::for_rows(pool_, T, k, [&](std::int64_t t, int) {
     const std::int64_t position = position_of(args, t);
     if (position < 0) {
       std::fill_n(args.out.row<std::int32_t>(t), k, -1);
@@ -210,8 +211,8 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
     }
     const Block& block = scores.begin(t);
     t += block.count;
-    for_rows(scores.num_queries(), args.q.dim(2),
-             [&](std::int64_t i, int) { scores.take_query(i); });
+    cpu::for_rows(pool_, scores.num_queries(), args.q.dim(2),
+                  [&](std::int64_t i, int) { scores.take_query(i); });
     pool_.run_ranges(scores.num_pages(), [&](ThreadPool::Range range, ThreadPool::Range next,
                                              int thread) { scores.score(range, next, thread); });
     pool_.run_dynamic(block.count, [&](std::int64_t i, int) {

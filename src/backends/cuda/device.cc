@@ -202,13 +202,6 @@ Event CudaDevice::record() {
                 }});
 }
 
-bool CudaDevice::has_passed(const Event& event) {
-  if (!event.handle()) return true;
-  const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event.handle()));
-  if (state != cudaErrorNotReady) check(state, "query an event");
-  return state == cudaSuccess;
-}
-
 void CudaDevice::wait(const Event& event) {
   if (event.handle()) {
     check(cudaEventSynchronize(static_cast<cudaEvent_t>(event.handle())), "wait for an event");

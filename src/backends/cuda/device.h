@@ -32,7 +32,6 @@ class CudaDevice final : public Device {
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
   Event record() override;
-  bool has_passed(const Event& event) override;
   void wait(const Event& event) override;
   double seconds_between(const Event& from, const Event& to) override;
   void synchronize() override;

@@ -60,6 +60,10 @@ __device__ inline Rank rank_of(float value, std::uint32_t index) {
   const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
   return Rank{ordered} << 32 | ~index;
 }
+template <int kBlock>
+__device__ Rank block_best(Rank rank) {
+  return block_reduce<kBlock>(rank, [](Rank a, Rank b) { return a > b ? a : b; });
+}
 __device__ inline std::uint32_t index_of(Rank rank) { return ~static_cast<std::uint32_t>(rank); }
 
 }  // namespace glint::cuda

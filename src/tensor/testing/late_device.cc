@@ -71,11 +71,6 @@ Event LateDevice::record() {
   return Event(passed);
 }
 
-bool LateDevice::has_passed(const Event& event) {
-  if (!has_run(event)) run_until([] { return true; });
-  return has_run(event);
-}
-
 void LateDevice::wait(const Event& event) {
   if (has_run(event)) return;
   run_until([&] { return has_run(event); });

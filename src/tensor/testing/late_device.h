@@ -30,8 +30,6 @@ class LateDevice final : public Device {
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
   Event record() override;
-  // Asking lets one more piece of work run, so that who polls gets on.
-  bool has_passed(const Event& event) override;
   void wait(const Event& event) override;
   void synchronize() override;
   std::unique_ptr<Graph> capture(const std::function<void()>& run) override;

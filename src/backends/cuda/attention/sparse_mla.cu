@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/heads.cuh"
 #include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/cache/rows.cuh"
 #include "backends/cuda/reduce.cuh"
@@ -18,16 +19,6 @@ constexpr int kHeads = 8, kBlock = kHeads * kWarp;
 constexpr int kKeys = kWarp;      // of a tile
 constexpr int kLatentsEach = 16;  // of a lane
 constexpr int kMostLatents = kLatentsEach * kWarp;
-
-template <class Q>
-struct Heads {
-  Q* data;
-  std::int64_t token_stride, head_stride;
-
-  __device__ Q* row(std::int64_t head) const {
-    return data + blockIdx.x * token_stride + head * head_stride;
-  }
-};
 
 template <class Q>
 struct Attention {
@@ -69,8 +60,8 @@ __device__ void load_queries(const Attention<Q>& a, float* to, int width) {
   if (h >= a.heads) return;
   float* q = to + threadIdx.x / kWarp * width;
   for (int i = threadIdx.x % kWarp; i < width; i += kWarp) {
-    q[i] = as_float(i < a.rows.latent_dim ? a.q_latent.row(h)[i]
-                                          : a.q_rope.row(h)[i - a.rows.latent_dim]);
+    q[i] = as_float(i < a.rows.latent_dim ? a.q_latent.row(blockIdx.x, h)[i]
+                                          : a.q_rope.row(blockIdx.x, h)[i - a.rows.latent_dim]);
   }
 }
 
@@ -138,7 +129,7 @@ __global__ void __launch_bounds__(kBlock) sparse_mla_kernel(const Attention<Q> a
     add_tile(softmax, queries + warp * width, keys, is_key, a.scale, a.rows);
   }
   if (h >= a.heads) return;
-  Q* out = a.out.row(h);
+  Q* out = a.out.row(blockIdx.x, h);
 #pragma unroll
   for (int i = 0; i < kLatentsEach; ++i) {
     const int d = lane + i * kWarp;
@@ -182,20 +173,16 @@ Status supports_sparse_mla(const AttentionDims& dims, const Arch& arch) {
 void launch_sparse_mla(const SparseMlaArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   if (is_sparse_mla_512(args)) return launch_sparse_mla_512(args, gpu);
-  with_elements(args.out, [&]<class Q>(Q* out) {
-    const auto heads_of = []<class T>(T* data, const Tensor& x) {
-      return Heads<T>{data, x.stride[0], x.stride[1]};
-    };
-    const Attention<Q> attention = {
-        .q_latent = heads_of(reinterpret_cast<const Q*>(args.q_latent.data), args.q_latent),
-        .q_rope = heads_of(reinterpret_cast<const Q*>(args.q_rope.data), args.q_rope),
-        .out = heads_of(out, args.out),
-        .lse = args.lse ? args.lse.ptr<float>() : nullptr,
-        .indices = args.indices.ptr<std::int32_t>(),
-        .k = args.indices.dim(1),
-        .heads = static_cast<int>(args.out.dim(1)),
-        .scale = args.softmax_scale,
-        .rows = latent_rows(args.kv)};
+  with_elements(args.out, [&]<class Q>(Q*) {
+    const Attention<Q> attention = {.q_latent = heads_of<const Q>(args.q_latent),
+                                    .q_rope = heads_of<const Q>(args.q_rope),
+                                    .out = heads_of<Q>(args.out),
+                                    .lse = args.lse ? args.lse.ptr<float>() : nullptr,
+                                    .indices = args.indices.ptr<std::int32_t>(),
+                                    .k = args.indices.dim(1),
+                                    .heads = static_cast<int>(args.out.dim(1)),
+                                    .scale = args.softmax_scale,
+                                    .rows = latent_rows(args.kv)};
     with_cache_type(args.kv.format,
                     [&]<class Cache>(Cache) { launch<Q, Cache>(attention, args.out.dim(0), gpu); });
   });

@@ -42,11 +42,6 @@ struct Attention {
   std::int64_t page_stride;
 };
 
-__device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                    std::uint32_t b1) {
-  multiply_16(sums, a[0], a[1], a[2], a[3], b0, b1);
-}
-
 __device__ inline std::uint32_t pair_at(const bf16* p) {
   return *reinterpret_cast<const std::uint32_t*>(p);
 }
@@ -176,7 +171,7 @@ __device__ void score(const bf16* keys, const std::uint32_t (&q)[kQuarter][2], S
     std::uint32_t x[4];
     load_matrices<false>(
         x, keys + (first + lane % 16) * kRow + (quarter * kQuarter + i) * 16 + lane / 16 * 8);
-    multiply_add(sums, x, q[i][0], q[i][1]);
+    multiply_16(sums, x, q[i][0], q[i][1]);
   }
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
@@ -204,7 +199,7 @@ __device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys, cons
       const int latent = (warp * kLatentBlocks + i) * 16 + lane / 8 % 2 * 8;
       std::uint32_t x[4];
       load_matrices<true>(x, keys + (k + lane / 16 * 8 + lane % 8) * kRow + latent);
-      multiply_add(sums[i], x, b0, b1);
+      multiply_16(sums[i], x, b0, b1);
     }
   }
 }

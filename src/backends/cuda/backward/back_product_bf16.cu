@@ -28,14 +28,6 @@ struct Staged {
   Pack<bf16> b[kVectors];
 };
 
-__device__ Pack<bf16> load_pack(const bf16* row, std::int64_t left) {
-  if (row && left >= kVec && is_aligned(row)) return *reinterpret_cast<const Pack<bf16>*>(row);
-  Pack<bf16> pack;
-#pragma unroll
-  for (int i = 0; i < kVec; ++i) pack.v[i] = row && i < left ? row[i] : bf16(0.0f);
-  return pack;
-}
-
 template <BackProductOf kOf>
 __device__ void load_step(Staged& s, const BackProduct& p, const BackTile& t, std::int64_t k0) {
   constexpr int kAcross = kOf == BackProductOf::kInput ? kDepth / kVec : kRows / kVec;
@@ -49,7 +41,7 @@ __device__ void load_step(Staged& s, const BackProduct& p, const BackTile& t, st
     }
     const int k = at / (kColumns / kVec), n = at % (kColumns / kVec) * kVec;
     const bf16* const b = row_of_b<kOf, bf16>(p, t, k0 + k);
-    s.b[i] = load_pack(b ? b + t.n0 + n : nullptr, p.n - t.n0 - n);
+    s.b[i] = load_pack<false>(b + t.n0 + n, b ? p.n - t.n0 - n : 0);
   }
 }
 

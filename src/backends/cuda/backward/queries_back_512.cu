@@ -4,6 +4,7 @@
 // written while the next keys are on their way.
 #include <cuda_pipeline_primitives.h>
 
+#include "backends/cuda/attention/heads.cuh"
 #include "backends/cuda/backward/sparse_mla_back.h"
 #include "backends/cuda/cache/rows.cuh"
 #include "backends/cuda/linear/codes.cuh"
@@ -26,20 +27,6 @@ struct Shared {
   alignas(16) bf16 ds[kHeads * kKeysRow];
   float lse[kHeads], along[kHeads];
 };
-
-template <class T>
-struct Heads {
-  T* data;
-  std::int64_t token_stride, head_stride;
-
-  __device__ T* row(std::int64_t h) const {
-    return data + blockIdx.x * token_stride + h * head_stride;
-  }
-};
-template <class T>
-Heads<T> heads_of(const Tensor& x) {
-  return {reinterpret_cast<T*>(x.data), x.stride[0], x.stride[1]};
-}
 
 struct Attention {
   Heads<const bf16> q_latent, q_rope, out;
@@ -65,12 +52,14 @@ __device__ void load_heads(const Attention& a, Shared& s) {
     for (int d = lane * kVec; d < kWidth; d += kWarp * kVec) {
       const bool is_latent = d < kLatent;
       float q[kVec], g[kVec], out[kVec];
-      load(q, is_latent ? a.q_latent.row(head) + d : a.q_rope.row(head) + d - kLatent,
+      load(q,
+           is_latent ? a.q_latent.row(blockIdx.x, head) + d
+                     : a.q_rope.row(blockIdx.x, head) + d - kLatent,
            there ? kVec : 0);
       store(s.q + h * kRow + d, q, kVec);
       if (!is_latent) continue;
-      load(g, a.dout.row(head) + d, there ? kVec : 0);
-      load(out, a.out.row(head) + d, there ? kVec : 0);
+      load(g, a.dout.row(blockIdx.x, head) + d, there ? kVec : 0);
+      load(out, a.out.row(blockIdx.x, head) + d, there ? kVec : 0);
       store(s.g + h * kLatentRow + d, g, kVec);
 #pragma unroll
       for (int i = 0; i < kVec; ++i) along += g[i] * out[i];
@@ -114,11 +103,6 @@ __device__ const bf16* right(const bf16* x, int stride) {
 
 using Sums = float[4];
 
-__device__ void multiply(Sums& sums, const std::uint32_t (&a)[4], std::uint32_t b0,
-                         std::uint32_t b1) {
-  multiply_16(sums, a[0], a[1], a[2], a[3], b0, b1);
-}
-
 // sums[16 heads x 8 keys] += x[16 heads] keys[8 keys], over kSize columns.
 template <int kSize>
 __device__ void score(Sums& sums, const bf16* x, int stride, const bf16* keys) {
@@ -127,9 +111,9 @@ __device__ void score(Sums& sums, const bf16* x, int stride, const bf16* keys) {
     std::uint32_t a[4], b[4];
     load_matrices<false>(b, right(keys + d, kRow));
     load_matrices<false>(a, left(x + d, stride));
-    multiply(sums, a, b[0], b[1]);
+    multiply_16(sums, a, b[0], b[1]);
     load_matrices<false>(a, left(x + d + 16, stride));
-    multiply(sums, a, b[2], b[3]);
+    multiply_16(sums, a, b[2], b[3]);
   }
 }
 
@@ -168,13 +152,13 @@ __device__ void write_keys(const Attention& a, const Shared& s, int first, int l
       std::uint32_t x[4], b[4];
       load_matrices<true>(x, turned_left(s.ds + h * kKeysRow + key, kKeysRow));
       load_matrices<true>(b, turned_right(s.q + h * kRow + column, kRow));
-      multiply(sums[0], x, b[0], b[1]);
-      multiply(sums[1], x, b[2], b[3]);
+      multiply_16(sums[0], x, b[0], b[1]);
+      multiply_16(sums[1], x, b[2], b[3]);
       if (column >= kLatent) continue;
       load_matrices<true>(x, turned_left(s.p + h * kKeysRow + key, kKeysRow));
       load_matrices<true>(b, turned_right(s.g + h * kLatentRow + column, kLatentRow));
-      multiply(sums[0], x, b[0], b[1]);
-      multiply(sums[1], x, b[2], b[3]);
+      multiply_16(sums[0], x, b[0], b[1]);
+      multiply_16(sums[1], x, b[2], b[3]);
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {  // two rows of two blocks
@@ -217,8 +201,8 @@ __global__ void __launch_bounds__(kBlock, 1) queries_back_512(const Attention a)
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
         load_matrices<true>(b, turned_right(s.keys + j * kRow + column + i * 16, kRow));
-        multiply(dq[i][0], x, b[0], b[1]);
-        multiply(dq[i][1], x, b[2], b[3]);
+        multiply_16(dq[i][0], x, b[0], b[1]);
+        multiply_16(dq[i][1], x, b[2], b[3]);
       }
     }
     __syncthreads();  // the keys have been read
@@ -232,7 +216,8 @@ __global__ void __launch_bounds__(kBlock, 1) queries_back_512(const Attention a)
       const int h = a.first_head + head + lane / 4 + e / 2 * 8;
       const int d = column + i * 8 + lane % 4 * 2 + e % 2;
       if (h >= a.heads) continue;
-      (d < kLatent ? a.dq_latent.row(h)[d] : a.dq_rope.row(h)[d - kLatent]) += dq[i / 2][i % 2][e];
+      (d < kLatent ? a.dq_latent.row(blockIdx.x, h)[d]
+                   : a.dq_rope.row(blockIdx.x, h)[d - kLatent]) += dq[i / 2][i % 2][e];
     }
   }
 }

@@ -2,6 +2,7 @@
 // there to the cache's, sorted by slot. Here are those sums, and plain kernels for all sizes.
 #include <algorithm>
 
+#include "backends/cuda/attention/heads.cuh"
 #include "backends/cuda/backward/sparse_mla_back.h"
 #include "backends/cuda/cache/rows.cuh"
 #include "backends/cuda/elements.h"
@@ -11,20 +12,6 @@ namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 128;
-
-template <class T>
-struct Heads {
-  T* data;
-  std::int64_t token_stride, head_stride;
-
-  __device__ T* row(std::int64_t t, std::int64_t h) const {
-    return data + t * token_stride + h * head_stride;
-  }
-};
-template <class T>
-Heads<T> heads_of(const Tensor& x) {
-  return {reinterpret_cast<T*>(x.data), x.stride[0], x.stride[1]};
-}
 
 template <class Q>
 struct Attention {

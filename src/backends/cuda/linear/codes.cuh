@@ -159,6 +159,11 @@ __device__ inline void multiply_16(float (&sums)[4], std::uint32_t a0, std::uint
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+__device__ inline void multiply_16(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                   std::uint32_t b1) {
+  multiply_16(sums, a[0], a[1], a[2], a[3], b0, b1);
+}
+
 // sums[16 rows of the weight x 8 rows of x] += what one pair of chunks, of 8 columns a lane, adds.
 __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4],
                                     const std::uint32_t (&b)[4], const uint4& x) {

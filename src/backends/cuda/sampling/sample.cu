@@ -169,10 +169,6 @@ __device__ bool edit(const Rows& rows, std::int64_t r, float* x) {
   return numbers;
 }
 
-__device__ Rank block_best(Rank rank) {
-  return block_reduce<kThreads>(rank, [](Rank a, Rank b) { return a > b ? a : b; });
-}
-
 __global__ void __launch_bounds__(kThreads) sample_kernel(const Rows rows) {
   const std::int64_t r = blockIdx.x;
   float* const work = rows.work ? rows.work + r * rows.vocab : nullptr;
@@ -183,7 +179,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const Rows rows) {
     const Rank rank = rank_of(x[i], static_cast<std::uint32_t>(i));
     best = rank > best ? rank : best;
   }
-  const int likeliest = static_cast<int>(index_of(block_best(best)));
+  const int likeliest = static_cast<int>(index_of(block_best<kThreads>(best)));
   const float max = x[likeliest], scale = rows.scales[r];
   if (!numbers || max == -INFINITY || scale == 0) {
     if (threadIdx.x == 0) {
@@ -216,7 +212,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const Rows rows) {
     const Rank rank = rank_of(row.shifted(i) + gumbel_of(bits), id);
     best = rank > best ? rank : best;
   }
-  best = block_best(best);
+  best = block_best<kThreads>(best);
   if (threadIdx.x == 0) rows.tokens[r] = static_cast<std::int32_t>(index_of(best));
 }
 

@@ -7,10 +7,6 @@ namespace {
 
 constexpr int kThreads = 1024;
 
-__device__ Rank block_best(Rank rank) {
-  return block_reduce<kThreads>(rank, [](Rank a, Rank b) { return a > b ? a : b; });
-}
-
 // The best of z[0, count) that comes after `previous`; kNoRank: there is none.
 __device__ Rank next_best(const float* z, int count, Rank previous) {
   Rank best = kNoRank;
@@ -18,7 +14,7 @@ __device__ Rank next_best(const float* z, int count, Rank previous) {
     const Rank rank = rank_of(z[i], static_cast<std::uint32_t>(i));
     if (rank < previous && rank > best) best = rank;
   }
-  return block_best(best);
+  return block_best<kThreads>(best);
 }
 
 __global__ void __launch_bounds__(kThreads)
