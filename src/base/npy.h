@@ -21,7 +21,7 @@ bool is_npy(std::string_view bytes);
 Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path);
 
 // Writes a float32 array of a shape known beforehand, value after value. The file appears under its
-// name only when finish() has seen exactly that many.
+// name with finish(); what was not written is zero.
 class NpyWriter {
  public:
   // Reserves the space, so that a disk that is too small is known now.

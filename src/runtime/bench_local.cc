@@ -124,8 +124,8 @@ Status expect_cost(LoadedModel& model, BenchResult& r) {
   return Ok{};
 }
 
-// Times `sample` (which runs `tokens` tokens) after two runs of warm-up: in the second, steps
-// become graphs where the device has them.
+// Times `sample` (which runs `tokens` tokens) after a warm-up; without counters that is two runs,
+// in the second of which steps become graphs where the device has them.
 template <class Sample>
 Status measure(LoadedModel& model, BenchResult& result, std::span<CountOps* const> counters,
                const BenchOptions& options, int tokens, Sample&& sample) {

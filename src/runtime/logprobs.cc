@@ -7,9 +7,6 @@
 namespace glint {
 namespace {
 
-// Prompt rows whose logits are there at once.
-constexpr int kLogprobRows = 64;
-
 int wanted(const SliceRun& run) { return run.sequence->request->want.top_logprobs; }
 int wanted_of_prompt(const SliceRun& run) { return run.sequence->request->want.prompt_logprobs; }
 

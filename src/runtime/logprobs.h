@@ -8,6 +8,9 @@
 
 namespace glint {
 
+// Rows of a prompt whose logits are there at once.
+inline constexpr int kLogprobRows = 64;
+
 // Those of `rows` tokens, each with the `others` most likely ones.
 struct AskedLogprobs {
   int rows = 0, others = 0;

@@ -99,7 +99,8 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
 }
 
 Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
-                             const ScoreOptions& options, const ScoreSinks& sinks) {
+                             const ScoreOptions& options, const ScoreSinks& sinks,
+                             const JudgedRows& judged) {
   const bool is_alone = options.lengths.empty(), is_last = model.shard().is_last();
   const bool has_logits = model.has_logits();
   if (is_alone || !ids.empty()) GLINT_TRY_STATUS(check_sequence(model.config(), ids));
@@ -133,13 +134,12 @@ Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
   // Row `begin` of the sequence is the first of `out`, and predicts the first of `targets`; the
   // last rows predict nothing known.
   const auto judge_all = [](const StepOutput& out, std::int64_t begin,
-                            std::span<const TokenId> targets, const auto& judged,
-                            Prediction& total) {
+                            std::span<const TokenId> targets, const auto& told, Prediction& total) {
     for (std::size_t r = 0; r < targets.size(); ++r) {
       const auto row = static_cast<std::int64_t>(r);
       const Prediction one = judge(out.row(row), targets[r]);
       total.add(one);
-      if (judged) judged(begin + row, one);
+      if (told) told(begin + row, one);
     }
   };
 
@@ -155,7 +155,7 @@ Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
         sinks.hidden(model.config().num_hidden_layers, begin,
                      to_host_f32(out.hidden, model.ops().device()));
       }
-      judge_all(out, begin, clamp_span(ids, begin + 1, begin + count + 1), sinks.judged,
+      judge_all(out, begin, clamp_span(ids, begin + 1, begin + count + 1), judged.model,
                 total.model);
       if (sinks.logits && count > 0) sinks.logits(begin, out.logits);
     }
@@ -164,8 +164,7 @@ Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
     if (options.mtp && is_last && drafts.all_tokens > 0) {
       const std::int64_t rows = static_cast<std::int64_t>(drafts.tokens.size());
       const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});
-      judge_all(guess, begin, clamp_span(ids, begin + 2, begin + rows + 2), sinks.judged_mtp,
-                total.mtp);
+      judge_all(guess, begin, clamp_span(ids, begin + 2, begin + rows + 2), judged.mtp, total.mtp);
       if (sinks.mtp && rows > 0) sinks.mtp(begin, guess.logits);
     }
     if (options.done && !options.done(count)) {

@@ -43,12 +43,15 @@ struct ScoreSinks {
   // The residual stream that enters layer `layer`, and at layer == num_hidden_layers the hidden
   // state after the final norm (as transformers lists them): [n, hidden].
   std::function<void(int layer, std::int64_t first, std::span<const float> hidden)> hidden;
-  // Row p: how well the model predicted token p + 1, and the MTP layer token p + 2.
-  using Judged = std::function<void(std::int64_t row, const Prediction& one)>;
-  Judged judged = {}, judged_mtp = {};
   // The positions that layer `layer` selected, ascending, -1 at the end: [n, index_topk].
   std::function<void(int layer, std::int64_t first, std::span<const std::int32_t> positions)>
       selected;
+};
+
+// Row p: how well the model predicted token p + 1, and the MTP layer token p + 2. Each may be
+// empty.
+struct JudgedRows {
+  std::function<void(std::int64_t row, const Prediction&one)> model = {}, mtp = {};
 };
 
 struct Score {
@@ -71,7 +74,8 @@ Status reserve_scores(LoadedModel& model, std::int64_t longest, const ScoreOptio
 
 // Scores one sequence, if check_sequence() has no objection, after reserve_scores().
 Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
-                             const ScoreOptions& options, const ScoreSinks& sinks = {});
+                             const ScoreOptions& options, const ScoreSinks& sinks = {},
+                             const JudgedRows& judged = {});
 
 // Both.
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,

@@ -76,17 +76,18 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
       const std::size_t own = first + static_cast<std::size_t>(shard.shard / shape.cp);
       const bool has_sequence = own < sequences.size();
       ScoreSinks to;
+      JudgedRows judged;
       if (has_sequence && speaks) {
         to = sinks(own);
-        to.judged = [&rows, own](std::int64_t row, const Prediction& one) {
+        judged.model = [&rows, own](std::int64_t row, const Prediction& one) {
           rows[own][static_cast<std::size_t>(row)].model = one;
         };
-        to.judged_mtp = [&rows, own](std::int64_t row, const Prediction& one) {
+        judged.mtp = [&rows, own](std::int64_t row, const Prediction& one) {
           rows[own][static_cast<std::size_t>(row)].mtp = one;
         };
       }
-      const Result<Score> one =
-          score_reserved(model, has_sequence ? sequences[own] : std::vector<TokenId>(), mine, to);
+      const Result<Score> one = score_reserved(
+          model, has_sequence ? sequences[own] : std::vector<TokenId>(), mine, to, judged);
       if (!one.ok()) return keep(one.error());
     }
   });

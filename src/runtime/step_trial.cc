@@ -10,6 +10,7 @@
 #include "model/move_experts.h"
 #include "model/rank_ops.h"
 #include "runtime/expert_load.h"
+#include "runtime/logprobs.h"
 #include "runtime/routed_experts.h"
 #include "runtime/seat_table.h"
 
@@ -215,7 +216,6 @@ std::int64_t StepTrial::run_moves() {
 }
 
 StepMemory StepTrial::memory(const StepLimits& limits) {
-  constexpr int kLogprobRows = 64;  // of a prompt whose log-probabilities are wanted
   const int sequences = std::max(1, std::min(limits.max_step_tokens, limits.max_running));
   const auto tokens = static_cast<int>(
       std::min<std::int64_t>(limits.max_step_tokens, sequences * limits.max_seq_len));
