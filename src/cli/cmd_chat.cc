@@ -29,10 +29,11 @@ Result<Json> read_tools(const std::string& path) {
 // that is no JSON, as servers may send, stays text.
 Json::Array calls_of(const ParsedAnswer& answer) {
   Json::Array calls;
-  for (const auto& [name, arguments] : answer.calls) {
-    Result<Json> parsed = arguments.empty() ? Json(Json::Object{}) : parse_json(arguments);
-    Json::Object function{{"name", name},
-                          {"arguments", parsed.ok() ? std::move(parsed).value() : arguments}};
+  for (const ParsedAnswer::Call& call : answer.calls) {
+    const std::string& text = call.arguments;
+    Result<Json> parsed = text.empty() ? Json(Json::Object{}) : parse_json(text);
+    Json::Object function{{"name", call.name},
+                          {"arguments", parsed.ok() ? std::move(parsed).value() : text}};
     calls.push_back(Json::Object{{"type", "function"}, {"function", std::move(function)}});
   }
   return calls;

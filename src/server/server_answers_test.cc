@@ -294,6 +294,47 @@ TEST(ServerAnswers, responses_tell_the_log_probabilities_of_the_text) {
             "[]");
 }
 
+TEST(ServerAnswers, the_scores_of_a_stop_string_are_told_as_they_come_and_whole) {
+  TestServer server("It is 4.");
+  const std::string fields = R"("input": "Hi", "reasoning": {"effort": "none"}, "stop": " 4",
+                                "include": ["message.output_text.logprobs"])";
+  const std::string logprobs = "output.0.content.0.logprobs";
+  const std::string whole = at(server.post("/v1/responses", "{" + fields + "}"), logprobs);
+  const std::string last =
+      server.events("/v1/responses", R"({"stream": true, )" + fields + "}").back();
+  const Json end = parse_json(last.substr(last.find('{'))).value();
+  EXPECT_EQ(at(end, "response." + logprobs), whole);
+}
+
+// The status of each item of a response, whole and streamed, if it may have `max_tokens`.
+std::string statuses(TestServer& server, int max_tokens) {
+  const std::string fields =
+      str(R"("input": "Hi", "tools": [{"type": "function", "name": "get_weather", "parameters":
+             {"type": "object", "properties": {"city": {"type": "string"}}}}],
+             "max_output_tokens": )",
+          max_tokens);
+  std::string out;
+  const Json whole = server.post("/v1/responses", "{" + fields + "}");
+  for (const Json& item : whole.find("output")->as_array()) out += at(item, "status") + " ";
+  out += "|";
+  const std::string done = "response.output_item.done: ";
+  for (const std::string& event :
+       server.events("/v1/responses", R"({"stream": true, )" + fields + "}"))
+    if (event.starts_with(done))
+      out += " " + at(parse_json(event.substr(done.size())).value(), "item.status");
+  return out;
+}
+
+TEST(ServerAnswers, a_call_is_complete_once_the_model_ended_it) {
+  const std::string call = "</think><tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris";
+  TestServer server(call + "</arg_value></tool_call>");
+  const auto tokens = [&](const std::string& text) {
+    return static_cast<int>(server.tokenizer().encode(text).value().size());
+  };
+  EXPECT_EQ(statuses(server, tokens(call)), "incomplete | incomplete");
+  EXPECT_EQ(statuses(server, tokens(call + "</arg_value></tool_call>")), "completed | completed");
+}
+
 TEST(ServerAnswers, responses_say_how_they_ended) {
   TestServer server("Let me think about this.</think>It is 4.");
   const Json cut = server.post("/v1/responses", R"({"input": "Hi", "max_output_tokens": 2,

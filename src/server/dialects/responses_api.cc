@@ -109,11 +109,11 @@ Json ResponsesWriter::whole(const Answer& answer) {
   Json::Array output;
   const std::size_t count = choice.parsed.reasoning.has_value() +
                             choice.parsed.content.has_value() + choice.parsed.calls.size();
-  const auto add = [&](Kind kind, const char* prefix, Item item) {
+  const auto add = [&](Kind kind, const char* prefix, Item item, bool is_whole = false) {
     item.kind = kind;
     item.id = id_of(prefix, static_cast<int>(output.size()));
     const bool last = output.size() + 1 == count;
-    output.push_back(item_json(item, cut && last ? "incomplete" : "completed"));
+    output.push_back(item_json(item, cut && last && !is_whole ? "incomplete" : "completed"));
   };
   if (choice.parsed.reasoning) add(Kind::kReasoning, "rs_", {.text = *choice.parsed.reasoning});
   if (choice.parsed.content)
@@ -123,7 +123,8 @@ Json ResponsesWriter::whole(const Answer& answer) {
     add(Kind::kCall, "fc_",
         {.name = choice.parsed.calls[i].name,
          .call_id = call_id(info_, 0, static_cast<int>(i)),
-         .text = choice.parsed.calls[i].arguments});
+         .text = choice.parsed.calls[i].arguments},
+        choice.parsed.calls[i].is_whole);
   Json out = response(std::move(output), cut ? "incomplete" : "completed", &answer);
   if (request_.form.return_timings) out.set("timings", timings_json(answer));
   return out;
@@ -216,6 +217,8 @@ void ResponsesWriter::piece(const Piece& piece, const Answer&, std::string& out)
         break;
     }
   }
+  // Those of a stop string have no text.
+  if (item_.kind == Kind::kMessage) std::ranges::move(scores, std::back_inserter(item_.scores));
 }
 
 void ResponsesWriter::end(const Answer& answer, std::string& out) {

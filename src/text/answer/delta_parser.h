@@ -45,7 +45,7 @@ struct DeltaOptions {
   bool skip_special = true;   // special tokens are not text
 };
 
-// One piece of an answer, in order.
+// One piece of an answer, in order. A call that was cut off has no kToolEnd.
 struct Delta {
   enum class Kind { kReasoning, kContent, kToolBegin, kToolArguments, kToolEnd };
   Kind kind = Kind::kContent;
@@ -87,6 +87,7 @@ bool ends_in_reasoning(const Tokenizer& tokenizer, std::span<const TokenId> prom
 struct ParsedAnswer {
   struct Call {
     std::string name, arguments;  // arguments: JSON text
+    bool is_whole = false;        // the model ended it
   };
   std::optional<std::string> reasoning, content;  // nothing: null
   std::vector<Call> calls;

@@ -190,7 +190,7 @@ std::string ToolParser::finish(std::vector<Delta>& deltas) {
     take(std::exchange(held_, {}), deltas);
     arguments("\"", deltas);
   }
-  if (state_ != State::kName) end_call(deltas);
+  if (state_ != State::kName) arguments(has_arguments_ ? "}" : "{}", deltas);
   state_ = State::kOutside;
   return {};
 }
