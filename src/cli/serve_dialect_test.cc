@@ -308,12 +308,30 @@ TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {
   EXPECT_EQ(dotted.options.spec, "mtp:3") << dotted.error;
 }
 
+TEST(ServeDialect, json_may_be_written_as_the_file_writes_its_own) {
+  const std::string file =
+      write_temporary("serve_dialect_json.yaml",
+                      "default-chat-template-kwargs:\n  enable_thinking: false\n"
+                      "override-generation-config: {temperature: 0.5}\n");
+  const Served served = serve(Dialect::kVllm, words("m --config " + file));
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.default_chat_template_kwargs, R"({"enable_thinking":false})");
+  EXPECT_EQ(served.options.override_generation_config, R"({"temperature":0.5})");
+}
+
 TEST(ServeDialect, switches_can_be_turned_off_in_every_spelling) {
   EXPECT_FALSE(serve(Dialect::kVllm, words("m --no-enable-prefix-caching")).options.prefix_caching);
   EXPECT_FALSE(
       serve(Dialect::kSglang, words("--model m --disable-radix-cache")).options.prefix_caching);
   EXPECT_FALSE(serve(Dialect::kGlint, words("m --prefix_caching=false")).options.prefix_caching);
   EXPECT_EQ(serve(Dialect::kVllm, words("m --no-enforce-eager")).error, "");
+  EXPECT_TRUE(
+      serve(Dialect::kVllm, words("m --no-enable-prefix-caching=false")).options.prefix_caching);
+  const std::string file =
+      write_temporary("serve_dialect_off.yaml", "no-enable-prefix-caching: true\n");
+  EXPECT_FALSE(serve(Dialect::kVllm, words("m --config " + file)).options.prefix_caching);
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --no-max-num-seqs")).error,
+            "unknown option \"--no-max-num-seqs\", did you mean --max-num-seqs?");
 }
 
 TEST(ServeDialect, flags_of_graphs_have_their_owners_meaning) {

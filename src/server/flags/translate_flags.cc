@@ -62,7 +62,9 @@ class Translator {
  private:
   const FlagRule* find_rule(std::string_view name) const;
   const Option* find_own(std::string_view name) const;
+  bool takes_json(std::string_view name) const;
   Status apply(const Setting& setting);
+  Status switch_off(const Setting& given);
   Status apply_rule(const FlagRule& rule, const Setting& setting);
   Status apply_value(const FlagRule& rule, const Setting& setting);
   Status apply_members(const std::string& name, const Json& value, const std::string& shown);
@@ -117,6 +119,12 @@ const Option* Translator::find_own(std::string_view name) const {
     if (contains(option.aliases, name)) return &option;
   }
   return nullptr;
+}
+
+bool Translator::takes_json(std::string_view name) const {
+  const FlagRule* rule = find_rule(name);
+  const Option* option = find_own(rule == nullptr ? name : rule->target);
+  return option != nullptr && option->value_name == "JSON";
 }
 
 void Translator::ignore(const Setting& setting, std::string_view why) {
@@ -234,7 +242,8 @@ Status Translator::apply(const Setting& setting) {
     return apply_rule(*rule, setting);
   }
   const Option* option = find_own(setting.name);
-  if (option == nullptr) return unknown(setting);
+  if (option == nullptr)
+    return setting.name.starts_with("no-") ? switch_off(setting) : unknown(setting);
   // Under its own name: a letter is no long option.
   if (setting.value) {
     give(option->name, *setting.value, setting);
@@ -244,11 +253,26 @@ Status Translator::apply(const Setting& setting) {
   return Ok{};
 }
 
-// `value`, of a file or a flag of JSON: objects are flags of their members.
+// "--no-x", or "no-x: true" of a file.
+Status Translator::switch_off(const Setting& given) {
+  Setting setting = {given.name.substr(3), std::string(kSwitchedOff), given.shown};
+  const FlagRule* rule = find_rule(setting.name);
+  const Option* option = find_own(setting.name);
+  const bool is_switch =
+      rule != nullptr ? rule->takes == Takes::kSwitch : option != nullptr && option->is_flag;
+  if (!is_switch) return unknown(given);
+  bool off = true;
+  if (given.value && !option_detail::parse(*given.value, off))
+    return invalid(str(given.shown, " expects true or false, got ", quoted(*given.value)));
+  return off ? apply(setting) : Ok{};
+}
+
+// `value`, of a file or a flag of JSON: objects are flags of their members, but where an option of
+// `glint serve` takes JSON.
 Status Translator::apply_members(const std::string& name, const Json& value,
                                  const std::string& shown) {
   if (value.is_null()) return Ok{};
-  if (value.is_object()) {
+  if (value.is_object() && !takes_json(name)) {
     for (const auto& [key, member] : value.as_object()) {
       const std::string prefix = name.empty() ? "" : name + ".";
       const std::string shown_prefix = shown.empty() ? "" : shown + ".";
@@ -290,16 +314,7 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
   Setting setting = given;
   const FlagRule* rule = find_rule(setting.name);
   const Option* option = find_own(setting.name);
-  if (setting.name.starts_with("no-") && rule == nullptr && option == nullptr) {
-    setting.name.erase(0, 3);
-    setting.value = kSwitchedOff;
-    const FlagRule* positive = find_rule(setting.name);
-    option = find_own(setting.name);
-    const bool is_switch = positive != nullptr ? positive->takes == Takes::kSwitch
-                                               : option != nullptr && option->is_flag;
-    return is_switch ? apply(setting) : unknown(given);
-  }
-  if (rule == nullptr && option == nullptr) return unknown(setting);
+  if (rule == nullptr && option == nullptr) return apply(setting);  // --no-x, or unknown
   const bool is_switch = rule != nullptr ? rule->takes == Takes::kSwitch : option->is_flag;
   const bool is_attached = is_switch || setting.value;  // takes no further word
   if (!is_attached) {
