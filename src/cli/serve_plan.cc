@@ -171,6 +171,30 @@ Result<GenerationConfig> sampling_defaults(const ServeOptions& o, const ServeFac
   return parse_generation_config(own, facts.config.vocab_size, defaults).in(kOption);
 }
 
+Status check_origin(const std::string& origin) {
+  const std::size_t host = origin.find("://");
+  const bool has_host = host != origin.npos && origin.find('/', host + 3) == origin.npos;
+  if (has_host || origin == "*" || origin == "null") return Ok{};
+  return invalid(str("--allowed-origins is ", quoted(origin),
+                     "; expected *, or an origin such as https://example.com, without a path"));
+}
+
+// Each is an origin, or a JSON list of some, as vLLM takes them.
+Result<std::vector<std::string>> read_origins(const std::vector<std::string>& given) {
+  std::vector<std::string> origins;
+  for (const std::string& each : given) {
+    if (!each.starts_with('[')) {
+      origins.push_back(each);
+      continue;
+    }
+    GLINT_TRY(const Json list, parse_json(each).in("--allowed-origins"));
+    for (const Json& origin : list.as_array())
+      origins.push_back(origin.is_string() ? origin.as_string() : dump_json(origin));
+  }
+  for (const std::string& origin : origins) GLINT_TRY_STATUS(check_origin(origin));
+  return origins;
+}
+
 Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& facts,
                                    int max_model_len) {
   ServerConfig s;
@@ -188,7 +212,9 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.max_model_len = max_model_len;
   GLINT_TRY(s.access.api_keys, read_keys(o, facts));
   s.access.admin_api_keys = o.admin_api_key;
-  if (!o.allowed_origins.empty()) s.access.allowed_origins = o.allowed_origins;
+  if (!o.allowed_origins.empty()) {
+    GLINT_TRY(s.access.allowed_origins, read_origins(o.allowed_origins));
+  }
   for (const std::string& name : o.allowed_hosts) s.access.allowed_hosts.push_back(lower(name));
   for (const std::string& name : {o.host, facts.host_name})
     if (!name.empty()) s.access.allowed_hosts.push_back(lower(name));

@@ -100,6 +100,24 @@ TEST(ServePlan, own_sampling_defaults_win_over_the_checkpoints) {
             "it out");
 }
 
+TEST(ServePlan, origins_are_given_one_by_one_or_as_a_list) {
+  ServeOptions options = tiny_options();
+  const auto origins = [&](std::vector<std::string> given) {
+    options.allowed_origins = std::move(given);
+    return plan_serve(options, {}, tiny_facts()).value().server.access.allowed_origins;
+  };
+  EXPECT_EQ(origins({}), std::vector<std::string>{"*"});
+  EXPECT_EQ(origins({R"(["*"])"}), std::vector<std::string>{"*"});
+  EXPECT_EQ(origins({"null", R"(["http://a", "https://b:8"])"}),
+            (std::vector<std::string>{"null", "http://a", "https://b:8"}));
+  for (const char* wrong : {"example.com", "https://a/", "[5]", ""}) {
+    options.allowed_origins = {wrong};
+    EXPECT_NE(refusal(options).find("expected *, or an origin such as"), std::string::npos);
+  }
+  options.allowed_origins = {"[\"*\""};
+  EXPECT_EQ(refusal(options).find("--allowed-origins: line 1"), 0u);
+}
+
 TEST(ServePlan, impossible_values_are_refused) {
   ServeOptions options = tiny_options();
   options.port = 70000;
