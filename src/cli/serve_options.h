@@ -137,7 +137,7 @@ struct AnswerOptions {
       "arguments of the template that requests may override");
     v("stream-interval", stream_interval, "tokens in one streamed piece");
     v("max-logprobs", max_logprobs,
-      "most top_logprobs that a request may ask for (vLLM's meaning)");
+      "most top_logprobs that a request may ask for; -1: all tokens (vLLM's meaning)");
     v("generation-config", generation_config,
       "sampling defaults: the model's generation_config.json, or none of it", {"auto", "none"});
     v("override-generation-config=JSON", override_generation_config,

@@ -38,7 +38,7 @@ Status check_ranges(const ServeOptions& o) {
   GLINT_TRY_STATUS(check_least("max-queued-requests", o.max_queued_requests, 0));
   GLINT_TRY_STATUS(check_least("max-queue-seconds", o.max_queue_seconds, 0));
   GLINT_TRY_STATUS(check_least("stream-interval", o.stream_interval, 1));
-  GLINT_TRY_STATUS(check_least("max-logprobs", o.max_logprobs, 0));
+  GLINT_TRY_STATUS(check_least("max-logprobs", o.max_logprobs, -1));
   GLINT_TRY_STATUS(check_number(o.max_body_mb > 0 && o.max_body_mb <= 4096, "max-body-mb",
                                 o.max_body_mb, "above 0 and at most 4096"));
   GLINT_TRY_STATUS(check_least("max-connections", o.max_connections, 1));
@@ -241,7 +241,8 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.higher_priority_first = o.priority_order == "higher";
   GLINT_TRY(s.parsers.reasoning, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));
   GLINT_TRY(s.parsers.tools, parser_name("tool-call-parser", o.tool_call_parser, "glm47"));
-  s.max_logprobs = o.max_logprobs;
+  s.max_logprobs = facts.config.vocab_size;
+  if (o.max_logprobs >= 0) s.max_logprobs = std::min(s.max_logprobs, o.max_logprobs);
   s.defaults.stream_interval = o.stream_interval;
   s.max_queue_seconds = o.max_queue_seconds;
   s.text_threads = o.text_threads;

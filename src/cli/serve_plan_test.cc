@@ -118,6 +118,17 @@ TEST(ServePlan, origins_are_given_one_by_one_or_as_a_list) {
   EXPECT_EQ(refusal(options).find("--allowed-origins: line 1"), 0u);
 }
 
+TEST(ServePlan, log_probabilities_are_at_most_those_of_all_tokens) {
+  ServeFacts facts = tiny_facts();
+  const int all = facts.config.vocab_size = 100;
+  ServeOptions options = tiny_options();
+  for (const auto& [given, most] :
+       {std::pair(7, 7), std::pair(-1, all), std::pair(2147483647, all)}) {
+    options.max_logprobs = given;
+    EXPECT_EQ(plan_serve(options, {}, facts).value().server.max_logprobs, most);
+  }
+}
+
 TEST(ServePlan, impossible_values_are_refused) {
   ServeOptions options = tiny_options();
   options.port = 70000;
