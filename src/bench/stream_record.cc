@@ -41,7 +41,7 @@ bool StreamReader::on_event(std::string_view data) {
   if (data == "[DONE]") return done_ = true;
   const Result<Json> chunk = parse_json(data);
   if (!chunk.ok()) return fail(str("a chunk is no JSON: ", chunk.error().message));
-  if (const Json* error = chunk.value().find("error"))
+  if (const Json* error = chunk.value().find("error"); error && !error->is_null())
     return fail("the server says: " + dump_json(*error));
   return on_chunk(chunk.value());
 }

@@ -47,6 +47,8 @@ TEST(StreamRecord, a_whole_answer_has_tokens_in_order_and_the_times_of_its_chunk
 TEST(StreamRecord, answers_without_token_ids_are_counted_by_their_usage) {
   const std::string plain = "data: {\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}]}\n\n";
   EXPECT_EQ(read({plain, usage(3), kDone}, 3).failure, "");
+  const std::string with_null = "data: {\"error\":null," + plain.substr(7);
+  EXPECT_EQ(read({with_null, usage(3), kDone}, 3).failure, "");
   EXPECT_EQ(read({plain, usage(2), kDone}, 3).failure, "the server counts 2 tokens; 3 were asked");
 }
 

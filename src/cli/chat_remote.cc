@@ -74,7 +74,8 @@ class ChunkReader {
     const Result<Json> parsed = parse_json(data);
     if (!parsed.ok()) return fail("a chunk of the answer is no JSON: " + parsed.error().message);
     const Json& chunk = parsed.value();
-    if (chunk.find("error")) return fail(message_of_error(chunk));
+    if (const Json* error = chunk.find("error"); error && !error->is_null())
+      return fail(message_of_error(chunk));
     if (const Json* usage = chunk.find("usage"); usage && usage->is_object()) {
       read_count(*usage, "prompt_tokens", prompt_tokens);
       read_count(*usage, "completion_tokens", tokens);

@@ -108,7 +108,7 @@ def calls_that_are_no_json(stopped):
             calls = [{"function": {"name": "now"}}, {"function": {"name": "cut", "arguments": '{"a":'}},
                      {"index": 0, "function": {"name": "", "arguments": "{}"}}, {"index": 1, "function": {"arguments": ' "b'}}]
             delta = {"content": "done"} if len(asked) > 1 else {"tool_calls": calls}
-            self.send("data: " + json.dumps({"choices": [{"delta": delta}] if len(asked) < 3 else []}) + "\n\n")
+            self.send("data: " + json.dumps({"error": None, "choices": [{"delta": delta}] if len(asked) < 3 else []}) + "\n\n")
             while stopped and len(asked) == 1:
                 time.sleep(0.01)
             self.wfile.write(b"data: [DONE]\n\n")
