@@ -111,7 +111,8 @@ class Chat {
   void show(const std::vector<Delta>& deltas, ParsedAnswer& parsed) {
     Console& console = cli_.console;
     parsed.add(deltas);
-    for (const auto& [kind, text, tool] : deltas) {
+    for (const auto& [kind, written, tool] : deltas) {
+      const std::string text = console.shown(written);
       const bool begins = kind != last_kind_ && kind == Delta::Kind::kReasoning;
       const bool ends = kind != last_kind_ && last_kind_ == Delta::Kind::kReasoning;
       if (begins && !console.color()) console.print("<think>");

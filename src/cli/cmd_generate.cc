@@ -80,7 +80,7 @@ struct Answer {
 
   void add(std::string piece) {
     if (shown && !piece.empty()) {
-      console.print(piece);
+      console.print(console.shown(piece));
       console.flush();
     }
     text += piece;

@@ -28,6 +28,10 @@ class Console {
   // One line on stderr.
   void note(std::string_view line);
 
+  // A text that a model or another machine wrote, as it should be printed to stdout: a terminal
+  // shows its control characters, and does not obey them.
+  std::string shown(std::string_view text) const;
+
   // `text` as it should be printed to stdout: dim or bold on a terminal, else unchanged.
   std::string dim(std::string_view text) const { return styled("\x1b[2m", text); }
   std::string bold(std::string_view text) const { return styled("\x1b[1m", text); }

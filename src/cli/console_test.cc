@@ -46,6 +46,9 @@ TEST(Console, styles_only_on_terminals_that_want_them) {
   EXPECT_EQ(Console(terminal, file, false).dim("x"), "\x1b[2mx\x1b[0m");
   EXPECT_EQ(Console(terminal, file, true).dim("x"), "x");
   EXPECT_EQ(Console(file, terminal, false).bold("x"), "x");
+  EXPECT_EQ(Console(terminal, file, true).shown("\x1b[2J\r\n\t\r\xc2\x9b é\x7f"),
+            "\\x1b[2J\r\n\t\\x0d\\xc2\\x9b é\\x7f");
+  EXPECT_EQ(Console(file, terminal, false).shown("\x1b[2J\n"), "\x1b[2J\n");
   std::fclose(terminal);
   std::fclose(file);
   close(master);

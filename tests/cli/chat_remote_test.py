@@ -144,6 +144,49 @@ def calls_that_are_no_json(stopped):
     assert sent == ["{}", '{"a": "b'], sent
 
 
+def a_terminal_obeys_no_answer():
+    """Control characters of an answer are shown on a terminal: they could change its title, its clipboard, what it showed before."""
+    class Hostile(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(json.dumps({"data": [{"id": "hostile"}]}))
+
+        def do_POST(self):
+            deltas = [{"reasoning": "\x1b[2J"}, {"content": "\x1b]0;owned\x07"}, {"tool_calls": [{"function": {"name": "f\x1b[A", "arguments": "\x9b"}}]}]
+            self.answer("".join("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\n" for delta in deltas) + "data: [DONE]\n\n")
+
+        def answer(self, text):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        main, side = pty.openpty()
+        process = subprocess.Popen([GLINT, "chat", f"http://127.0.0.1:{server.server_port}"], stdin=subprocess.PIPE, stdout=side, stderr=side,
+                                   env={**os.environ, "NO_COLOR": "1"})
+        os.close(side)
+        process.stdin.write(b"Hello\n")
+        process.stdin.close()
+        shown = b""
+        while chunk := read_terminal(main):
+            shown += chunk
+        process.wait(60)
+        server.shutdown()
+    for text in (rb"\x1b[2J", rb"\x1b]0;owned\x07", rb"f\x1b[A", rb"\xc2\x9b"):
+        assert text in shown, shown
+    assert b"\x1b" not in shown and b"\x07" not in shown, shown
+
+
+def read_terminal(main):
+    try:
+        return os.read(main, 4096)
+    except OSError:  # its other side is closed
+        return b""
+
+
 def silence_has_an_end():
     """A server that takes a request and says nothing, or stops within its answer."""
     said = []
@@ -200,6 +243,7 @@ def over_tls(folder):
 
 calls_that_are_no_json(stopped=False)
 calls_that_are_no_json(stopped=True)
+a_terminal_obeys_no_answer()
 silence_has_an_end()
 with tempfile.TemporaryDirectory() as folder:
     over_tls(pathlib.Path(folder))
