@@ -6,6 +6,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "cli/apart.h"
 #include "cli/backends.h"
 #include "cli/bench_rank.h"
 #include "cli/option_range.h"
@@ -265,6 +266,7 @@ Status run(const Options& options, Cli& cli) {
     return invalid("--prompt and --tokens are 0: nothing to measure");
   GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
+  GLINT_TRY_STATUS(check_apart({{"MODEL", resolved.dir}}, {{"--figures", options.figures}}));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
   if (!options.emulate_rank.empty()) return emulate_rank(options, resolved, *backend, cli);
   const bool on_host = backend->device().is_host();

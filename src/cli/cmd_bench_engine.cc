@@ -1,6 +1,7 @@
 // glint bench engine: what scheduling and threads cost per step, without a model.
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/apart.h"
 #include "cli/command.h"
 #include "cli/given_options.h"
 #include "cli/model_options.h"
@@ -80,6 +81,8 @@ std::vector<Figure> measure(int running, const Options& options) {
 
 // The steps of a model.
 Status run_model(const Options& options, Cli& cli) {
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY_STATUS(check_apart({{"--model", dir}}, {{"--figures", options.figures}}));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, /*with_mtp=*/false));
   Console& console = cli.console;
   console.print(formatted("%8s %12s %16s %13s %10s\n", "running", "step us", "gap us, median",

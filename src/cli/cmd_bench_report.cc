@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "bench/report.h"
 #include "bench/saved_result.h"
+#include "cli/apart.h"
 #include "cli/command.h"
 
 namespace glint {
@@ -35,6 +36,9 @@ std::string run_name(const Measurement& m, const std::string& path) {
 Status run(const Options& options, Cli& cli) {
   std::vector<std::string> files = {options.file};
   files.insert(files.end(), options.more.begin(), options.more.end());
+  std::vector<NamedPath> read;
+  for (const std::string& path : files) read.push_back({quoted(path, 4096), path});
+  GLINT_TRY_STATUS(check_apart(read, {{"--html", options.html}}));
   std::vector<Measurement> all;
   std::set<std::string> runs, loads;
   for (const std::string& path : files) {

@@ -10,6 +10,7 @@
 #include "bench/load.h"
 #include "bench/report.h"
 #include "bench/results.h"
+#include "cli/apart.h"
 #include "cli/bench_serve_options.h"
 #include "cli/command.h"
 #include "cli/result_file.h"
@@ -83,8 +84,21 @@ Status append(const BenchServeOptions& options, const std::string& text) {
   return Ok{};
 }
 
+// Files that are named by their load are none of the command line's.
+Status check_names(const BenchServeOptions& options) {
+  const std::string& result = options.result_filename;
+  return check_apart({{"--tools", options.tools},
+                      {"--dataset-path", options.dataset_path},
+                      {"--ca-file", options.ca_file}},
+                     {{"--figures", options.figures},
+                      {"--html", options.html},
+                      {"--output-file", options.output_file},
+                      {"--result-filename", result.empty() ? "" : result_path(options, result)}});
+}
+
 // A load test takes long: its files are tried before.
 Status prepare_files(const BenchServeOptions& options) {
+  GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY_STATUS(check_result_file(options.html));
   GLINT_TRY_STATUS(append(options, ""));

@@ -1,11 +1,11 @@
 // glint calibrate: the ranges of activations, for a quantiser.
 #include <algorithm>
-#include <filesystem>
 
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "checkpoint/shard.h"
+#include "cli/apart.h"
 #include "cli/given_options.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
@@ -91,6 +91,9 @@ Status merge(const Options& options, Cli& cli) {
   if (options.inputs.empty()) return invalid("--merge needs the files to merge");
   const std::string_view given = options.prompts.empty() ? first_given(options) : "--prompts";
   if (!given.empty()) return invalid(str("--merge runs nothing; leave ", given, " out"));
+  std::vector<NamedPath> read;
+  for (const std::string& path : options.inputs) read.push_back({"a file to merge", path});
+  GLINT_TRY_STATUS(check_apart(read, {{"--out", options.out}}));
   Calibration merged;
   for (const std::string& path : options.inputs) {
     GLINT_TRY(const ActivationRanges ranges, read_activation_ranges(path));
@@ -134,6 +137,8 @@ Status check_room(const std::string& path, const ModelConfig& config) {
 Status run_model(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(find_replaceable(options.out));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/true));
+  GLINT_TRY_STATUS(check_apart({{"MODEL", resolved.dir}, {"--prompts", options.prompts}},
+                               {{"--out", options.out}}));
   GLINT_TRY(OpenedModel opened, open_model(resolved));
   GLINT_TRY_STATUS(check_room(options.out, opened.config));
   GLINT_TRY(const Prompts prompts, prompts_of(options, resolved.dir, opened.config, cli));
@@ -174,10 +179,6 @@ Status run(const Options& options, Cli& cli) {
     return invalid(str("expected one MODEL, got ", options.inputs.size(),
                        "; --merge is for files of calibrations"));
   if (options.prompts.empty()) return invalid("--prompts is missing: name a file of prompts");
-  if (std::error_code ignored;
-      std::filesystem::equivalent(options.out, options.prompts, ignored) && !ignored)
-    return invalid(
-        str("--out is ", quoted(options.out), ", which holds the prompts; name another"));
   GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
   Options with_model = options;
   with_model.model = options.inputs[0];

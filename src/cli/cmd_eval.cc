@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "cli/apart.h"
 #include "cli/id_file.h"
 #include "cli/option_range.h"
 #include "cli/rank_options.h"
@@ -153,6 +154,11 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_result_file(options.html));
   GLINT_TRY(const Found model, find(options, cli));
   GLINT_TRY(std::optional<Found> reference, find(reference_of(options), cli));
+  GLINT_TRY_STATUS(check_apart({{"MODEL", model.resolved.dir},
+                                {"--ref", reference->resolved.dir},
+                                {"--text", options.text},
+                                {"--ids", options.ids}},
+                               {{"--html", options.html}}));
   GLINT_TRY(const TokenSequences text, options.ids.empty()
                                            ? tokenize_text(options, *reference, model)
                                            : read_ids(options.ids));

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/str.h"
+#include "cli/apart.h"
 #include "cli/backends.h"
 #include "cli/commands.h"
 #include "cli/launch_text.h"
@@ -125,6 +126,7 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
     if (!o.model.ends_with(".json") || !file_exists(o.model)) {
       GLINT_TRY(path, model_dir(o.model, cli, ModelPart::kText));
     }
+    GLINT_TRY_STATUS(check_apart({{"MODEL", path}}, {{"--html", o.html}}));
     GLINT_TRY(OpenedModel opened,
               open_model(path, release ? ModelFiles::kConfig : ModelFiles::kIfStored));
     s.config = opened.config;

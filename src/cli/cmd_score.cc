@@ -1,13 +1,12 @@
 // glint score: the model's numbers for a given text.
 #include <cmath>
-#include <filesystem>
 #include <mutex>
-#include <set>
 
 #include "base/json_number.h"
 #include "base/npy.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "cli/apart.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
 #include "cli/option_range.h"
@@ -177,20 +176,14 @@ Status check(const Options& options, const OpenedModel& model, const TokenSequen
   return Ok{};
 }
 
-// Two of them may not be one file, and results need a place.
-Status check_names(const Options& options) {
+// Results need places of their own.
+Status check_names(const Options& options, const Cli& cli) {
   for (const std::string& name : {options.out, options.mtp, options.hidden})
     GLINT_TRY_STATUS(check_result_file(name));
-  std::set<std::filesystem::path> seen;
-  for (const std::string& name : {options.ids, options.out, options.mtp, options.hidden}) {
-    std::error_code ignored;
-    const auto path = std::filesystem::absolute(name, ignored);
-    if (name.empty() || seen.insert(std::filesystem::weakly_canonical(path, ignored)).second)
-      continue;
-    return invalid(str("two of --ids, --out, --mtp and --hidden are ", quoted(name),
-                       "; give each a file of its own"));
-  }
-  return Ok{};
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  return check_apart(
+      {{"MODEL", dir}, {"--ids", options.ids}},
+      {{"--out", options.out}, {"--mtp", options.mtp}, {"--hidden", options.hidden}});
 }
 
 bool wants_mtp(const Options& options) {
@@ -250,7 +243,7 @@ Status run(const Options& options, Cli& cli) {
     return invalid("nothing to do; give --ppl, --json, --out, --mtp or --hidden");
   }
   GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
-  GLINT_TRY_STATUS(check_names(options));
+  GLINT_TRY_STATUS(check_names(options, cli));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
   GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
   GLINT_TRY(const OpenedModel opened, open_model(resolved));

@@ -4,6 +4,7 @@
 #include "base/progress.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "cli/apart.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
 #include "cli/option_range.h"
@@ -90,10 +91,12 @@ std::string to_text(const Options& options, const LossSums& loss, double norm,
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check(options));
-  GLINT_TRY(const TokenSequences sequences, read_ids(options.ids));
   const RunOptions how = options.how.of_model(options.model);
   const bool mtp = options.mtp_loss > 0;
   GLINT_TRY(const ModelOptions resolved, resolve(how, cli, mtp));
+  GLINT_TRY_STATUS(
+      check_apart({{"MODEL", resolved.dir}, {"--ids", options.ids}}, {{"--out", options.out}}));
+  GLINT_TRY(const TokenSequences sequences, read_ids(options.ids));
   GLINT_TRY(OpenedModel opened, open_model(resolved));
   GLINT_TRY_STATUS(check_mtp(opened, options.model, mtp, "mtp-loss"));
   GLINT_TRY(LaidOutRanks layout, lay_out(options.layout.shape(), how, resolved, cli));

@@ -120,6 +120,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                             (["--dataset-name", "sharegpt", "--dataset-path", "/none", "--input-len", "128"], "--input-len is for prompts drawn at random"),
                             (["--dataset-name", "sharegpt", "--dataset-path", "/none", "--vocab", "9"], "--vocab is for prompts"),
                             (["--html", "/none/x"], "/none/x"), (["--figures", "/none/x"], "/none/x"), (["--output-file", "/none/x"], "/none/x"),
+                            (["--dataset-name", "sharegpt", "--dataset-path", folder / "talks.json", "--html", folder / "talks.json"], "--dataset-path"),
+                            (["--html", folder / "x", "--output-file", folder / "x"], "--html"),
                             (["--save-result", "--result-dir", "/proc/none"], "/proc/none")]:
         out, err = bench(server.url, *arguments, code=2)
         assert not out and word in err and err.count("\n") == 1, err

@@ -54,7 +54,6 @@ def calibrate_refuses(folder):
     refused("calibrate", MODEL, words=["--prompts"])
     refused("calibrate", MODEL, MODEL, "--prompts", prompts, words=["one MODEL"])
     refused("calibrate", MODEL, "--prompts", folder / "none.txt", words=["none.txt"])
-    refused("calibrate", MODEL, "--prompts", prompts, "--out", f"{folder}/./{prompts.name}", words=["holds the prompts"])
     refused("calibrate", MODEL, "--prompts", prompts, "--chunk", 0, words=["--chunk", "0"])
     bad = folder / "bad.jsonl"
     bad.write_text('{"text": "a"}\n{"ids": [1, 99999]}\n')

@@ -150,6 +150,37 @@ def all_warn(model, folder):
     check("warning" not in run(*commands(model, folder)["generate"][0]).stderr, "a warning without reason")
 
 
+def inputs_stay(model, folder):
+    """No command writes a result over a file that it reads, by any name: one sentence names both options, and no byte changes."""
+    ids, saved = folder / "ids.txt", folder / "saved.json"
+    ids.write_text("5 6 7 8\n")
+    ranges = folder / "ranges.json"
+    succeed("calibrate", model, "--prompts", ids, "--out", ranges)
+    saved.write_text("{}")
+    link, weights = folder / "link", model / "model.safetensors"
+    link.symlink_to(ids)
+    files = (ids, saved, ranges, weights, model / "config.json")
+    before = [file.read_bytes() for file in files]
+    for args, names in [
+            (("train", "gradients", model, "--ids", ids, "--out", link), ("--out", "--ids")),
+            (("train", "gradients", model, "--ids", ids, "--out", weights), ("--out", "MODEL")),
+            (("score", model, "--ids", ids, "--hidden", link), ("--hidden", "--ids")),
+            (("score", model, "--ids", ids, "--out", folder / "x.npy", "--mtp", folder / "x.npy"), ("--mtp", "--out")),
+            (("calibrate", model, "--prompts", ids, "--out", f"{folder}/./ids.txt"), ("--out", "--prompts")),
+            (("calibrate", "--merge", ranges, "--out", ranges), ("--out", "a file to merge")),
+            (("eval", model, "--ref", model, "--text", ids, "--html", link), ("--html", "--text")),
+            (("plan", model / "config.json", "--device", "cpu", "--html", model / "config.json"), ("--html", "MODEL")),
+            (("plan", model, "--device", "cpu", "--html", model / "config.json"), ("--html", "MODEL")),
+            (("bench", "report", saved, "--html", saved), ("--html", "saved.json")),
+            (("bench", "local", model, "--figures", weights), ("--figures", "MODEL")),
+            (("bench", "engine", "--model", model, "--figures", weights), ("--figures", "--model"))]:
+        done = run(*args)
+        check(done.returncode == 2 and done.stdout == "", f"{args}: exit {done.returncode}", done.stderr)
+        for name in (f"{names[0]} is ", names[1], f"name another file for {names[0]}"):
+            check(name in done.stderr and done.stderr.count("\n") == 1, f"{args}: {name!r} is not named", done.stderr)
+        check(before == [file.read_bytes() for file in files], f"{args} wrote over what it reads")
+
+
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     (folder / "config.json").write_text(json.dumps({**json.loads((TINY / "config.json").read_text()), **SMALL}))
@@ -157,6 +188,7 @@ with tempfile.TemporaryDirectory() as name:
     succeed("synth", folder / "config.json", model)
     for file in TEXT_FILES:
         shutil.copy(TINY / file, model / file)
+    inputs_stay(model, folder)
     all_warn(model, folder)
     all_refuse(model, folder)
 print("every command refuses what is wrong")
