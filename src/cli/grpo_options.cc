@@ -199,7 +199,9 @@ Status check(const GrpoCommandOptions& o) {
   if (!o.rm_url.empty() && !o.rm_command.empty()) {
     return invalid("give --rm-url or --rm-command, not both");
   }
-  if (o.rm_type == kRemoteRule && !o.has_remote()) {
+  if (o.rm_type != kRemoteRule) {
+    GLINT_TRY_STATUS(Reward::named(o.rm_type));
+  } else if (!o.has_remote()) {
     return invalid("--rm-type remote_rm needs --rm-url URL, or --rm-command CMD");
   }
   if (!o.rm_url.empty()) {

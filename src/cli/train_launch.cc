@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "cli/grpo_options.h"
 #include "plan/known_models.h"
 
 namespace glint {
@@ -233,6 +235,17 @@ void settle(Launch& launch) {
   if (o.run_id.empty()) o.run_id = new_run_id();
 }
 
+Status check_training(const Launch& launch) {
+  if (launch.value("load") != launch.checkpoints()) {
+    return invalid(str("--load is ", launch.value("load"), " and --save ", launch.checkpoints(),
+                       "; a run goes on in its own folder: give both the same"));
+  }
+  GrpoCommandOptions options;
+  OptionList list(options);
+  GLINT_TRY_STATUS(list.parse(launch.grpo()));
+  return check(options);
+}
+
 }  // namespace
 
 std::string Launch::shared_model() const { return str(options.model_dir, "/", options.model_name); }
@@ -245,6 +258,12 @@ std::string Launch::prompts() const {
 }
 std::string Launch::eval_prompts() const { return options.data_dir + "/aime-2024/aime-2024.jsonl"; }
 std::string Launch::checkpoints() const { return value("save"); }
+std::vector<std::string> Launch::grpo() const {
+  Words words = {value("hf-checkpoint"), "--resume"};
+  std::ranges::copy(args.options, std::back_inserter(words));
+  std::ranges::copy(default_options(args.values), std::back_inserter(words));
+  return words;
+}
 std::string Launch::value(const std::string& flag) const {
   const auto found = args.values.find(flag);
   return found == args.values.end() ? std::string() : found->second;
@@ -290,6 +309,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
     launch.args.options.insert(launch.args.options.end(), {"--fp8-rollout", "--parity-gate=0.03"});
     launch.notes.push_back("answers in FP8: --parity-gate 0.03, as in miles");
   }
+  GLINT_TRY_STATUS(check_training(launch));
   if (!launch.on_cpu) {
     launch.planned.push_back(
         str("training on ", plan.layout.gpus, " GPUs: ", describe(plan.layout), " on CUDA"));

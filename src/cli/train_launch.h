@@ -99,11 +99,14 @@ struct Launch {
   std::string prompts() const;      // of the recipe
   std::string eval_prompts() const;
   std::string checkpoints() const;
+  // Words of `glint train grpo` that train it, or go on.
+  std::vector<std::string> grpo() const;
   // The value of a flag; empty: not given.
   std::string value(const std::string& flag) const;
 };
 
-// Fails on what contradicts itself, with one sentence; what does not fit is in plan.misfit.
+// Fails on what contradicts itself or what training would refuse, with one sentence; what does not
+// fit is in plan.misfit.
 Result<Launch> resolve_launch(const LaunchOptions& options);
 
 // Plan, decisions, flags without meaning, and what is planned only.

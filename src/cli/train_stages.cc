@@ -1,8 +1,6 @@
 #include "cli/train_stages.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <iterator>
 
 #include "base/file.h"
 #include "base/progress.h"
@@ -157,14 +155,7 @@ Status train_run(const Launch& launch, Cli& cli) {
                        " is not there; `glint train prepare` and `glint train prepare-cp` "
                        "make it"));
   }
-  if (launch.value("load") != launch.checkpoints()) {
-    return invalid(str("--load is ", launch.value("load"), " and --save ", launch.checkpoints(),
-                       "; a run goes on in its own folder: give both the same"));
-  }
-  std::vector<std::string> args = {model, "--resume"};
-  std::ranges::copy(launch.args.options, std::back_inserter(args));
-  std::ranges::copy(default_options(launch.args.values), std::back_inserter(args));
-  return run_command(train_grpo_command(), args, cli);
+  return run_command(train_grpo_command(), launch.grpo(), cli);
 }
 
 }  // namespace glint

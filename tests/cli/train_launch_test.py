@@ -88,6 +88,14 @@ def wrong_plans_are_refused():
     refused("train", "train", "--model-name", "GLM-6", words=["GLM-6", "GLM-5_4layer"])
     refused("train", "train", "--num-node", 16, words=["--num-node"])
     refused("train", "train", "--extra-args", "--lrr 3", words=["--lrr", "--lr"])
+    for wrong, word in ((("--num-rollout", 0), "--num-rollout is 0"), (("--lr", -1), "--lr is -1"), (("--lr", "x"), "--lr"),
+                        (("--rollout-temperature", 0), "--rollout-temperature is 0"), (("--global-batch-size", 7), "--global-batch-size is 7"),
+                        (("--save-interval", -1), "--save-interval is -1"), (("--rm-type", "maths"), "maths"),
+                        (("--load", "/other"), "give both the same")):
+        for stage in ("train", "full-train"):
+            plans = [run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16, "--run-id", "r", *wrong, *more) for more in ((), ("--dry-run",))]
+            check(all(done.returncode == 2 and word in done.stderr and done.stdout == "" for done in plans), f"{stage} {wrong}", plans)
+            check(plans[0].stderr == plans[1].stderr, f"{stage} {wrong}: a plan is refused as a launch", plans)
     for stage in ("train", "full-train"):
         done = run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16)
         check(done.returncode == 2 and "TP 4  PP 4" in done.stdout, "a launch shows its plan", done.stdout + done.stderr)
