@@ -190,7 +190,8 @@ class Run {
     const Json mine = options_.fingerprint();
     for (const auto& [name, value] : mine.as_object()) {
       const Json* const theirs = options->find(name);
-      if (theirs && *theirs == value) continue;
+      // A run may have begun before checkpoints said it.
+      if (theirs ? *theirs == value : name == "index") continue;
       return invalid(str("--", name, " is ", dump_json(value), "; the run to go on with had ",
                          theirs ? dump_json(*theirs) : "none"));
     }

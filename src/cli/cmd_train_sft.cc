@@ -241,7 +241,9 @@ class Run {
                         {"data_fnv1a", str(data_.hash)},
                         {"seed", options_.plan.seed},
                         {"global_batch_size", options_.plan.global_batch},
-                        {"mtp_loss", options_.method.mtp_loss > 0}};
+                        {"mtp_loss", options_.method.mtp_loss > 0},
+                        {"dtype", options_.how.dtype},
+                        {"index", index_of(options_.how.of_model(options_.model))}};
   }
   Status check_same(const Json& before) const {
     const Json* const command = before.find("command");
@@ -251,7 +253,8 @@ class Run {
     const Json now = state();
     for (const auto& [key, value] : now.as_object()) {
       const Json* const was = before.find(key);
-      if (was && *was == value) continue;
+      // A run may have begun before checkpoints said how it computes.
+      if (was ? *was == value : key == "dtype" || key == "index") continue;
       // Checksums tell people nothing.
       const std::string another =
           key == "model"        ? "model than " + options_.model

@@ -339,6 +339,7 @@ Json GrpoCommandOptions::fingerprint() const {
                       {"use-rollout-routing-replay", use_rollout_routing_replay},
                       {"kl-loss-coef", kl_loss_coef},
                       {"dtype", how.dtype},
+                      {"index", index_of(how.of_model(model))},
                       {"seed", static_cast<std::int64_t>(seed)}};
   return all;
 }

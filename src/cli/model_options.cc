@@ -9,6 +9,11 @@
 
 namespace glint {
 
+std::string index_of(const RunOptions& options) {
+  if (!options.index.empty()) return options.index;
+  return options.dtype == "f32" ? "exact" : "fp8";
+}
+
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp) {
   ModelOptions out;
   const bool config_alone =
@@ -24,8 +29,9 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   out.latent = kv == "f32"    ? LatentFormat::kF32
                : kv == "bf16" ? LatentFormat::kBF16
                               : LatentFormat::kFp8;
-  const bool exact = options.index.empty() ? f32 : options.index == "exact";
-  out.index = !exact ? IndexFormat::kFp8 : f32 ? IndexFormat::kF32 : IndexFormat::kBF16;
+  out.index = index_of(options) == "fp8" ? IndexFormat::kFp8
+              : f32                      ? IndexFormat::kF32
+                                         : IndexFormat::kBF16;
   if (options.load_format == "dummy" || options.load_format == "dummy_bf16")
     out.dummy = Release::kBF16;
   if (options.load_format == "dummy_fp8") out.dummy = Release::kFp8;

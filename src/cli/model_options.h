@@ -52,6 +52,9 @@ struct RunOptions {
   }
 };
 
+// "exact" or "fp8": --index, or its default.
+std::string index_of(const RunOptions& options);
+
 // Options as the runtime takes them; what the user left open is decided here.
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 

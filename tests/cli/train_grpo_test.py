@@ -213,6 +213,12 @@ def sigterm_saves_whole_rounds(tmp):
     curves_are_those_of_the_log(out)
     refused(*resumed[:-1], words=["holds a run already", "--resume"])
     refused(*resumed, "--seed", 1, words=["--seed is 1", "had 42"])
+    refused(*resumed, "--index", "exact", words=['--index is "exact"', 'had "fp8"'])
+    state = out / f"step-{step + 4}/optimizer/state.json"
+    said = state.read_text()
+    state.write_text(said.replace('"index": "fp8",', ""))
+    check(state.read_text() != said, "a run of before says no --index", said)
+    check("rounds already" in output(*resumed), "it goes on")
     data.write_text('{"prompt": "why?", "label": "x"}\n')
     refused(*resumed, words=["other prompts"])
 

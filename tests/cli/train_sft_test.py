@@ -62,11 +62,17 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
         refused(*train(tmp, "none", option, value), words=[words])
     refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
     refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another --seed (42, now 1)"])
+    for option, value, words in (("--dtype", "f32", '--dtype ("bf16", now "f32")'), ("--index", "exact", '--index ("fp8", now "exact")')):
+        refused(*train(tmp, "whole", "--steps", 7, "--resume", option, value), words=[f"another {words}", "what it was begun with"])
+    state = whole / "step-6/optimizer/state.json"
+    before = json.loads(state.read_text())
+    del before["caller"]["dtype"], before["caller"]["index"]
+    state.write_text(json.dumps(before))
+    output(*train(tmp, "whole", "--steps", 6, "--resume"))
     (tmp / "few.jsonl").write_text('{"text": "a fox"}\n')
     refused("train", "sft", TINY, "--data", tmp / "few.jsonl", *train(tmp, "whole", "--resume")[5:], words=["another --data than", "few.jsonl"])
     refused(*train(tmp, "whole", "--global-batch-size", 1000001), words=["--global-batch-size is 1000001"])
     refused("train", "sft", whole / "step-6", *train(tmp, "whole", "--resume")[3:], words=["another model"])
-    state = whole / "step-6/optimizer/state.json"
     state.write_text(state.read_text().replace('"sft"', '"grpo"'))
     refused(*train(tmp, "whole", "--resume"), words=["is no run of `glint train sft`"])
     folder = os.open(whole, os.O_RDONLY)
