@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/ceil_div.h"
+#include "base/file_beside.h"
 #include "base/owned_fd.h"
 #include "base/str.h"
 
@@ -127,10 +128,10 @@ Result<std::string> find_replaceable(const std::string& path) {
 
 Status write_file_atomic(const std::string& name, std::string_view contents) {
   GLINT_TRY(const std::string path, find_replaceable(name));
-  const std::string beside = str(path, ".tmp.", ::getpid());
+  GLINT_TRY(FileBeside created, create_beside(path));
+  const std::string& beside = created.path;
   {
-    const OwnedFd file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!file) return system_error(ErrorCode::kInvalidArgument, "cannot create", beside);
+    const OwnedFd file = std::move(created.file);
     while (!contents.empty()) {
       const ssize_t n = ::write(file.get(), contents.data(), contents.size());
       if (n < 0 && errno == EINTR) continue;

@@ -47,8 +47,8 @@ Result<std::string> read_file(const std::string& path,
 // what is there (a directory, a device), or if nothing may be written beside it.
 Result<std::string> find_replaceable(const std::string& path);
 
-// Writes beside `path`, syncs and renames, so that `path` holds the old or the new contents, never
-// a part; where `path` is a link, it stays one.
+// Writes beside `path` (base/file_beside.h), syncs and renames, so that `path` holds the old or the
+// new contents, never a part; where `path` is a link, it stays one.
 Status write_file_atomic(const std::string& path, std::string_view contents);
 
 // Gives the memory of whole pages inside `bytes` back to the kernel: they are not needed any more.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/file_beside.h"
 #include "base/str.h"
 
 namespace glint {
@@ -114,10 +115,11 @@ Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& 
 Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::int64_t> shape) {
   NpyWriter writer;
   GLINT_TRY(writer.path_, find_replaceable(path));
-  writer.beside_ = str(writer.path_, ".tmp.", ::getpid());
-  writer.file_.reset(std::fopen(writer.beside_.c_str(), "wb"));
+  GLINT_TRY(FileBeside created, create_beside(writer.path_));
+  writer.beside_ = created.path;
+  writer.file_.reset(::fdopen(created.file.release(), "wb"));
   if (!writer.file_)
-    return invalid(str("cannot create ", writer.beside_, ": ", std::strerror(errno)));
+    return invalid(str("cannot open ", writer.beside_, ": ", std::strerror(errno)));
   writer.expected_ = 1;
   std::string dims;
   for (const std::int64_t dim : shape) {

@@ -1,0 +1,67 @@
+#include "base/file_beside.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kInfix = ".tmp.";
+
+// 0: the name is none that create_beside() gives beside `name`.
+pid_t writer_of(std::string_view found, std::string_view name) {
+  if (!found.starts_with(name)) return 0;
+  found.remove_prefix(name.size());
+  if (!found.starts_with(kInfix)) return 0;
+  found.remove_prefix(kInfix.size());
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), pid);
+  return error == std::errc() && pid > 0 && std::to_string(pid) == found ? pid : 0;
+}
+
+bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+
+void remove_unlocked(const fs::path& path) {
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info = {};
+  if (file && ::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
+      ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+    ::unlink(path.c_str());
+}
+
+void remove_left(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const fs::path folder = path.parent_path();
+  std::error_code error;
+  fs::directory_iterator entry(folder.empty() ? "." : folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const pid_t pid = writer_of(entry->path().filename().string(), name);
+    if (pid != 0 && is_gone(pid)) remove_unlocked(entry->path());
+  }
+}
+
+}  // namespace
+
+Result<FileBeside> create_beside(const std::string& path) {
+  remove_left(path);
+  FileBeside out = {.path = str(path, kInfix, ::getpid()), .file = OwnedFd()};
+  out.file = OwnedFd(::open(out.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!out.file) return invalid(str("cannot create ", out.path, ": ", std::strerror(errno)));
+  ::flock(out.file.get(), LOCK_SH | LOCK_NB);  // where there are no locks, others remove nothing
+  return out;
+}
+
+}  // namespace glint
