@@ -126,7 +126,7 @@ RolloutOptions GroupRollouts::with_rules(RolloutOptions how, const Rows& rows,
     const auto turn = std::span(rollout.answer).subspan(rollout.last_turn());
     std::vector<TokenId> before = row.ids;
     before.insert(before.end(), rollout.answer.begin(), rollout.answer.end() - std::ssize(turn));
-    return rules.tools->next(before, turn, row.tools);
+    return rules.tools->next(before, turn, row.tools, row.template_kwargs);
   };
   return how;
 }

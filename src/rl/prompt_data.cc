@@ -59,7 +59,8 @@ class RowReader {
     if (tools) {
       GLINT_TRY(out.tools, read_tool_specs(*tools));
     }
-    GLINT_TRY(const std::string text, text_of(*prompt, tools));
+    GLINT_TRY(out.template_kwargs, template_kwargs_of(row));
+    GLINT_TRY(const std::string text, text_of(*prompt, tools, out.template_kwargs));
     GLINT_TRY(out.ids, tokenizer_.encode(text));
     if (out.ids.empty()) return invalid("the prompt has no token");
     if (static_cast<int>(out.ids.size()) > options_.max_prompt_tokens) {
@@ -87,7 +88,7 @@ class RowReader {
   }
 
  private:
-  Result<std::string> text_of(const Json& prompt, const Json* tools) {
+  Result<std::string> text_of(const Json& prompt, const Json* tools, Json kwargs) {
     if (prompt.is_string() && !options_.apply_chat_template) return prompt.as_string();
     if (!prompt.is_string() && !(prompt.is_array() && !prompt.as_array().empty())) {
       return invalid(str(quoted(options_.input_key), " is ", prompt.kind(),
@@ -104,8 +105,8 @@ class RowReader {
     if (options_.prepare) {
       GLINT_TRY(messages, options_.prepare(messages, given));
     }
-    return template_->render(messages, given, Json::Object{{"add_generation_prompt", true}})
-        .in("the chat template");
+    kwargs.set("add_generation_prompt", true);
+    return template_->render(messages, given, kwargs).in("the chat template");
   }
 
   Result<std::string> label_of(const Json& label) const {

@@ -23,6 +23,7 @@ struct TrainPrompt {
   Json given_label = {};             // as the row has it
   std::string rm_type = {};          // of this row alone; empty: as for all
   std::vector<ToolSpec> tools = {};  // that the prompt offers
+  Json template_kwargs = {};         // of its chat template
   int line = 0;                      // of the file, from 1
 };
 
@@ -41,7 +42,8 @@ struct PromptDataOptions {
 };
 
 // Rows {"prompt": text or messages, "label": text or number, "metadata": {"rm_type": R}, "tools":
-// functions}; blank lines are skipped, other members ignored. A wrong row is named by its line.
+// functions, "chat_template_kwargs": what the template gets beside messages and tools}; blank lines
+// are skipped, other members ignored. A wrong row is named by its line.
 Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options);
 
 }  // namespace glint

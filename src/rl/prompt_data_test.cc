@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/str.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 namespace {
@@ -60,6 +61,25 @@ TEST_F(PromptData, TextsMessagesAndLabels) {
   // With the template a text is what a user says.
   const auto templated = read("{\"prompt\": \"1 + 1 =\", \"label\": 2}\n", "", true);
   EXPECT_EQ(templated.value()[0].ids, chat.ids);
+}
+
+TEST_F(PromptData, TemplatesGetWhatARowSays) {
+  const std::string row = "{\"prompt\": [{\"role\": \"user\", \"content\": \"x\"}], \"label\": 1";
+  const auto rows = read(str(row, "}\n", row, ", \"chat_template_kwargs\": null}\n", row,
+                             ", \"chat_template_kwargs\": {\"enable_thinking\": false}}\n"));
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
+  const Tokenizer tokenizer = Tokenizer::open(str(GLINT_SOURCE_DIR, "/models/glm5-tiny")).value();
+  const auto end_of = [&](std::size_t i) {
+    return tokenizer.decode({{rows.value()[i].ids.back()}});
+  };
+  EXPECT_EQ(end_of(0), "<think>");
+  EXPECT_EQ(end_of(1), "<think>");
+  EXPECT_EQ(end_of(2), "</think>");
+  for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
+    expect_refused(str(row, ", \"chat_template_kwargs\": {\"", name, "\": []}}\n"),
+                   str("\"chat_template_kwargs\" has \"", name, "\""));
+  }
+  expect_refused(row + ", \"chat_template_kwargs\": 1}\n", "is an integer; expected an object");
 }
 
 TEST_F(PromptData, Slices) {

@@ -9,16 +9,16 @@ ToolTurns::ToolTurns(const Tokenizer& tokenizer, ChatTemplate chat, ToolRunner r
 
 // A template writes whole conversations: what it writes of results is what a conversation has more
 // with them than without.
-Result<std::string> ToolTurns::written(const Json::Array& results, const Json::Array& calls) const {
+Result<std::string> ToolTurns::written(const Json::Array& results, const Json::Array& calls,
+                                       Json kwargs) const {
   Json::Array messages = {
       Json::Object{{"role", "user"}, {"content", "?"}},
       Json::Object{{"role", "assistant"}, {"content", ""}, {"tool_calls", calls}}};
   GLINT_TRY(const std::string without,
-            chat_.render(messages, Json(), Json::Object{}).in("the chat template"));
+            chat_.render(messages, Json(), kwargs).in("the chat template"));
   messages.insert(messages.end(), results.begin(), results.end());
-  GLINT_TRY(const std::string with,
-            chat_.render(messages, Json(), Json::Object{{"add_generation_prompt", true}})
-                .in("the chat template"));
+  kwargs.set("add_generation_prompt", true);
+  GLINT_TRY(const std::string with, chat_.render(messages, Json(), kwargs).in("the chat template"));
   if (!with.starts_with(without)) {
     return invalid(
         "the chat template writes what came before a tool's result in another way after it; "
@@ -29,7 +29,8 @@ Result<std::string> ToolTurns::written(const Json::Array& results, const Json::A
 
 Result<std::vector<TokenId>> ToolTurns::next(std::span<const TokenId> before,
                                              std::span<const TokenId> turn,
-                                             const std::vector<ToolSpec>& tools) const {
+                                             const std::vector<ToolSpec>& tools,
+                                             const Json& kwargs) const {
   DeltaParser parser(tokenizer_, {.in_reasoning = ends_in_reasoning(tokenizer_, before),
                                   .tools = std::vector<ToolSpec>(tools)});
   ParsedAnswer answer;
@@ -50,7 +51,7 @@ Result<std::vector<TokenId>> ToolTurns::next(std::span<const TokenId> before,
     results.push_back(
         Json::Object{{"role", "tool"}, {"tool_call_id", id}, {"content", std::move(result)}});
   }
-  GLINT_TRY(const std::string text, written(results, calls));
+  GLINT_TRY(const std::string text, written(results, calls, kwargs));
   GLINT_TRY(std::vector<TokenId> ids, tokenizer_.encode(text));
   // The tag that ends the model's turn is the one that begins the results.
   if (!ids.empty() && !turn.empty() && ids.front() == turn.back()) ids.erase(ids.begin());

@@ -23,12 +23,13 @@ class ToolTurns {
 
   // Tokens to go on with after `turn`, which ended by itself with the stop id at its end; none: it
   // calls nothing. `before` is all that the model saw before the turn. Calls of functions that are
-  // not among `tools` are not run, if there are any.
+  // not among `tools` are not run, if there are any. `kwargs`: the template's, an object.
   Result<std::vector<TokenId>> next(std::span<const TokenId> before, std::span<const TokenId> turn,
-                                    const std::vector<ToolSpec>& tools) const;
+                                    const std::vector<ToolSpec>& tools, const Json& kwargs) const;
 
  private:
-  Result<std::string> written(const Json::Array& results, const Json::Array& calls) const;
+  Result<std::string> written(const Json::Array& results, const Json::Array& calls,
+                              Json kwargs) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplate chat_;

@@ -11,7 +11,8 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 
 class ToolTurnsTest : public testing::Test {
  protected:
-  std::vector<TokenId> next(const std::string& turn, std::vector<ToolSpec> tools = {}) {
+  std::vector<TokenId> next(const std::string& turn, std::vector<ToolSpec> tools = {},
+                            const Json& kwargs = Json::Object{}) {
     const ToolTurns turns(tokenizer, ChatTemplate::open(kTiny).value(),
                           [this](const std::string& name, const std::string& arguments) {
                             asked.push_back(name + arguments);
@@ -19,7 +20,7 @@ class ToolTurnsTest : public testing::Test {
                           });
     return turns
         .next(tokenizer.encode("<|user|>Hi<|assistant|><think>").value(),
-              tokenizer.encode(turn).value(), tools)
+              tokenizer.encode(turn).value(), tools, kwargs)
         .value();
   }
 
@@ -42,6 +43,14 @@ TEST_F(ToolTurnsTest, results_come_as_the_template_writes_them) {
                      .encode("<tool_response>result 1</tool_response>"
                              "<tool_response>result 2</tool_response><|assistant|><think>")
                      .value());
+}
+
+TEST_F(ToolTurnsTest, the_next_turn_begins_as_the_row_has_it) {
+  const auto ids = next("</think><tool_call>g</tool_call><|observation|>", {},
+                        Json::Object{{"enable_thinking", false}});
+  EXPECT_EQ(
+      ids,
+      tokenizer.encode("<tool_response>result 1</tool_response><|assistant|></think>").value());
 }
 
 TEST_F(ToolTurnsTest, functions_that_are_not_offered_do_not_run) {

@@ -1,6 +1,7 @@
 #include "train/data_row.h"
 
 #include "base/str.h"
+#include "text/template/chat_template.h"
 
 namespace glint {
 
@@ -12,6 +13,19 @@ Result<Json> parse_data_row(std::string_view line) {
     GLINT_TRY(*tools, parse_json(tools->as_string()).in("\"tools\" are a text, but not of JSON"));
   }
   return row;
+}
+
+Result<Json> template_kwargs_of(const Json& row) {
+  const Json* const given = row.find("chat_template_kwargs");
+  if (!given) return Json(Json::Object{});
+  if (!given->is_object()) {
+    return invalid(str("\"chat_template_kwargs\" is ", given->kind(), "; expected an object"));
+  }
+  if (const char* name = find_reserved_kwarg(*given)) {
+    return invalid(str("\"chat_template_kwargs\" has ", quoted(name),
+                       ", which is not its to set; leave it out"));
+  }
+  return *given;
 }
 
 }  // namespace glint

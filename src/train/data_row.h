@@ -13,4 +13,8 @@ namespace glint {
 // read.
 Result<Json> parse_data_row(std::string_view line);
 
+// Its "chat_template_kwargs", an object; empty where it has none. Fails on names that are set
+// beside it.
+Result<Json> template_kwargs_of(const Json& row);
+
 }  // namespace glint

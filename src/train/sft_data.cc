@@ -96,17 +96,7 @@ class Reader {
   // The first `count` messages, or all; `generates`: up to where an assistant would begin.
   Result<Ids> rendered(const Json& line, const Json& messages, std::size_t count, bool generates) {
     const auto& all = messages.as_array();
-    Json kwargs = Json::Object{};
-    if (const Json* given = line.find("chat_template_kwargs")) {
-      if (!given->is_object()) {
-        return invalid(str("\"chat_template_kwargs\" is ", given->kind(), "; expected an object"));
-      }
-      if (const char* name = find_reserved_kwarg(*given)) {
-        return invalid(str("\"chat_template_kwargs\" has ", quoted(name),
-                           ", which is not its to set; leave it out"));
-      }
-      kwargs = *given;
-    }
+    GLINT_TRY(Json kwargs, template_kwargs_of(line));
     kwargs.set("add_generation_prompt", generates);
     const Json* tools = line.find("tools");
     const Json part = Json::Array(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
