@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/check.h"
 #include "base/control_groups.h"
@@ -106,9 +107,20 @@ void ThreadPool::run_phase(const Job& job) {
     running_.set(static_cast<std::uint32_t>(num_threads_ - 1));
     phase_.add_and_wake();
   }
-  job.call(job.callable, 0, num_threads_);
+  call(job, 0);
+  // Also after an exception: the others work on what lies in the caller's frame.
   if (num_threads_ > 1) running_.wait_until_zero(spin_);
   busy_.store(false);
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void ThreadPool::call(const Job& job, int thread) {
+  try {
+    job.call(job.callable, thread, num_threads_);
+  } catch (...) {
+    const std::lock_guard lock(thrown_mutex_);
+    if (!thrown_) thrown_ = std::current_exception();
+  }
 }
 
 ThreadPool::Range ThreadPool::take(std::int64_t num_tasks) {
@@ -125,7 +137,7 @@ void ThreadPool::work(int thread) {
   for (std::uint32_t seen = 0;; ++seen) {
     phase_.wait_while(seen, spin_);
     if (stop_) return;
-    job_.call(job_.callable, thread, num_threads_);
+    call(job_, thread);
     running_.subtract_and_wake();
   }
 }

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -38,7 +39,8 @@ class ThreadPool {
   int num_threads() const { return num_threads_; }
 
   // fn(thread, num_threads) once on every thread; the caller is thread 0. Returns when all have
-  // returned.
+  // returned. If some of them threw, as where memory ends, the caller gets one of the exceptions
+  // then; the pool goes on.
   template <class Fn>
   void parallel(Fn&& fn) {
     using Callable = std::remove_reference_t<Fn>;
@@ -126,6 +128,7 @@ class ThreadPool {
   };
 
   void run_phase(const Job& job);
+  void call(const Job& job, int thread);
   std::int64_t share_of(std::int64_t tasks_left) const {
     constexpr std::int64_t kPerThread = 2;
     return std::max<std::int64_t>(tasks_left / (kPerThread * num_threads_), 1);
@@ -140,6 +143,8 @@ class ThreadPool {
   alignas(64) std::atomic<std::int64_t> next_task_{0};
   alignas(64) Job job_;
   std::atomic<bool> busy_{false};
+  std::mutex thrown_mutex_;
+  std::exception_ptr thrown_;  // in this phase, the first
   bool stop_ = false;
   std::vector<std::thread> workers_;
 };

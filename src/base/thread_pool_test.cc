@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <stdexcept>
 
 namespace glint {
 namespace {
@@ -100,6 +101,23 @@ TEST(ThreadPool, sleeping_threads_wake_up) {
     });
     EXPECT_EQ(runs, 3);
   }
+}
+
+TEST(ThreadPool, exceptions_of_any_thread_are_the_callers_when_all_have_ended) {
+  ThreadPool pool(3);
+  for (int failing = 0; failing < 3; ++failing) {
+    std::atomic<int> runs = 0;
+    const auto job = [&](int thread, int) {
+      if (thread == failing) std::vector<int>().at(0) = 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++runs;
+    };
+    EXPECT_THROW(pool.parallel(job), std::out_of_range);
+    EXPECT_EQ(runs, 2);
+  }
+  std::atomic<int> runs = 0;
+  pool.parallel([&](int, int) { ++runs; });
+  EXPECT_EQ(runs, 3);
 }
 
 TEST(ThreadPool, more_threads_than_cpus) {
