@@ -28,14 +28,6 @@ std::string amount(double n, Progress::Unit unit) {
                                         : with_commas(static_cast<std::int64_t>(n));
 }
 
-// "42 s", "3 min 5 s", "2 h 10 min".
-std::string duration(double seconds) {
-  const auto s = static_cast<std::int64_t>(seconds + 0.5);
-  if (s < 60) return str(s, " s");
-  if (s < 3600) return str(s / 60, " min ", s % 60, " s");
-  return str(s / 3600, " h ", s / 60 % 60, " min");
-}
-
 }  // namespace
 
 std::string progress_line(const std::string& title, std::int64_t done, std::int64_t total,
@@ -47,9 +39,9 @@ std::string progress_line(const std::string& title, std::int64_t done, std::int6
                          amount(static_cast<double>(total), unit));
   if (done > 0 && seconds > 0) {
     const double rate = static_cast<double>(done) / seconds;
-    tail +=
-        str(", ", amount(rate, unit), "/s, ",
-            duration(static_cast<double>(std::max<std::int64_t>(total - done, 0)) / rate), " left");
+    tail += str(", ", amount(rate, unit), "/s, ",
+                duration_text(static_cast<double>(std::max<std::int64_t>(total - done, 0)) / rate),
+                " left");
   }
   std::string line = str(title, " ", std::string(5 - percent.size(), ' '), percent, " ");
   const int bar = std::min(width - static_cast<int>(line.size() + tail.size()) - 4, 40);

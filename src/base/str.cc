@@ -53,6 +53,17 @@ std::string with_commas(std::int64_t n) {
   return digits;
 }
 
+std::string counted(std::int64_t n, std::string_view thing) {
+  return str(n, " ", thing, n == 1 ? "" : "s");
+}
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds + 0.5);
+  if (s < 60) return str(s, " s");
+  if (s < 3600) return str(s / 60, " min ", s % 60, " s");
+  return str(s / 3600, " h ", s / 60 % 60, " min");
+}
+
 std::string human_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;

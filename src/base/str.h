@@ -56,6 +56,12 @@ std::string joined(std::span<const std::string> pieces, std::string_view between
 // "743,911,218,432".
 std::string with_commas(std::int64_t n);
 
+// "1 file", "2 files".
+std::string counted(std::int64_t n, std::string_view thing);
+
+// "42 s", "3 min 5 s", "2 h 10 min".
+std::string duration_text(double seconds);
+
 // "1.39 TiB", "704.2 GiB", "12 B": four significant digits, binary units.
 std::string human_bytes(double bytes);
 std::string human_bytes(std::integral auto bytes) {

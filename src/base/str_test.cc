@@ -24,6 +24,20 @@ TEST(Str, formatted_prints_as_printf_does_at_any_length) {
   EXPECT_EQ(formatted("%1000d", 7), std::string(999, ' ') + "7");
 }
 
+TEST(Str, one_thing_is_no_things) {
+  EXPECT_EQ(counted(1, "file"), "1 file");
+  EXPECT_EQ(counted(0, "file"), "0 files");
+  EXPECT_EQ(counted(21, "file"), "21 files");
+}
+
+TEST(Str, durations_have_the_units_that_tell_something) {
+  EXPECT_EQ(duration_text(0.4), "0 s");
+  EXPECT_EQ(duration_text(59.4), "59 s");
+  EXPECT_EQ(duration_text(59.6), "1 min 0 s");
+  EXPECT_EQ(duration_text(185), "3 min 5 s");
+  EXPECT_EQ(duration_text(7800), "2 h 10 min");
+}
+
 TEST(Str, with_commas_groups_thousands) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");

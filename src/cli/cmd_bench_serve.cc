@@ -60,7 +60,7 @@ void print_json(const BenchServeOptions& options, const LoadGenerator& generator
 void tell_failures(int num_failed, const std::string& first, Cli& cli) {
   if (num_failed == 0) return;
   cli.failed = true;
-  cli.console.note(str("glint: ", num_failed, " requests failed; the first: ", first));
+  cli.console.note(str("glint: ", counted(num_failed, "request"), " failed; the first: ", first));
 }
 
 std::string date_now(const char* format) {

@@ -74,8 +74,8 @@ void print_summary(const Options& options, const Calibration& result, Cli& cli) 
     cli.console.print(dump_json(summary) + "\n");
     return;
   }
-  cli.console.print(str("wrote ", options.out, ": ", result.ranges.size(), " ranges, ", unseen,
-                        " of them without a token\n"));
+  cli.console.print(str("wrote ", options.out, ": ", counted(std::ssize(result.ranges), "range"),
+                        ", ", unseen, " of them without a token\n"));
 }
 
 Status write(const Options& options, const Calibration& result, Cli& cli) {

@@ -51,9 +51,10 @@ Status print_plan(const HubOptions& hub_options, PullRequest request, Cli& cli) 
   GLINT_TRY(const PullPlan plan, plan_pull(hub, std::move(request)));
   for (const HubFile& file : plan.files)
     cli.console.print(formatted("%12s  ", human_bytes(file.size).c_str()) + file.path + "\n");
-  cli.console.print(str(
-      "commit ", plan.commit, ": ", plan.files.size(), " files, ", human_bytes(plan.total_bytes),
-      ", of which ", human_bytes(plan.missing_bytes), " would be fetched to ", plan.folder, "\n"));
+  cli.console.print(str("commit ", plan.commit, ": ", counted(std::ssize(plan.files), "file"), ", ",
+                        human_bytes(plan.total_bytes), ", of which ",
+                        human_bytes(plan.missing_bytes), " would be fetched to ", plan.folder,
+                        "\n"));
   return check_room(plan);
 }
 

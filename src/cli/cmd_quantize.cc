@@ -199,8 +199,8 @@ Status report(const Options& options, const std::string& out, const Manifest& ma
     return Ok{};
   }
   cli.console.print(describe(manifest));
-  cli.console.print(str("\n", out, ": ", human_bytes(bytes), " in ", manifest.shards.size(),
-                        manifest.shards.size() == 1 ? " file" : " files",
+  cli.console.print(str("\n", out, ": ", human_bytes(bytes), " in ",
+                        counted(std::ssize(manifest.shards), "file"),
                         "; relative error is sum(err^2) / sum(w^2)\n"));
   return Ok{};
 }

@@ -41,14 +41,14 @@ class Run {
   Status run() {
     GLINT_TRY_STATUS(open());
     if (at_.round >= options_.num_rollout) {
-      cli_.console.print(str(options_.save, " has ", at_.round,
-                             " rounds already; --num-rollout is ", options_.num_rollout, "\n"));
+      cli_.console.print(str(options_.save, " has ", counted(at_.round, "round"),
+                             " already; --num-rollout is ", options_.num_rollout, "\n"));
       const Status status = catch_up();
       return interrupted_ ? Ok{} : status;
     }
     cli_.console.print(str("training ", with_commas(models_.trainer().ranks().num_trained()),
-                           " parameters on ", prompts_.size(), " prompts; rounds ", at_.round + 1,
-                           " to ", options_.num_rollout, "\n"));
+                           " parameters on ", counted(std::ssize(prompts_), "prompt"), "; rounds ",
+                           at_.round + 1, " to ", options_.num_rollout, "\n"));
     if (const std::string url = record_ ? record_->url() : ""; !url.empty()) {
       cli_.console.print(str("the run as a page: ", url, "\n"));
     }
@@ -63,8 +63,8 @@ class Run {
     }
     cli_.console.print(ranks_text(models_.trainer().describe_ranks()));
     if (ended) {
-      cli_.console.print(str("ended by a signal after ", at_.round, " of ", options_.num_rollout,
-                             " rounds; --resume goes on\n"));
+      cli_.console.print(str("ended by a signal after ", at_.round, " of ",
+                             counted(options_.num_rollout, "round"), "; --resume goes on\n"));
       return Ok{};
     }
     return status;
@@ -269,7 +269,7 @@ class Run {
       GLINT_TRY_STATUS(do_round());
       const double left = seconds_since(start) / static_cast<double>(at_.round - first) *
                           static_cast<double>(options_.num_rollout - at_.round);
-      cli_.console.print(str(line_, formatted("; %.0f min left\n", std::ceil(left / 60))));
+      cli_.console.print(str(line_, "; ", duration_text(left), " left\n"));
       cli_.console.flush();
       if (is_last() || is_due(options_.save_interval)) GLINT_TRY_STATUS(save());
       if (evaluates()) {
@@ -417,10 +417,10 @@ class Run {
     const auto begin = Clock::now();
     GLINT_TRY(const GrpoEval eval,
               groups_->evaluate(eval_prompts_, options_.eval(), [this](int) { return goes_on(); }));
-    cli_.console.print(formatted(
-        "eval after %lld rounds: reward %.4f of %lld answers, %.1f tokens each, %.1f s\n",
-        static_cast<long long>(at_.round), eval.reward, static_cast<long long>(eval.answers),
-        eval.response_tokens, seconds_since(begin)));
+    cli_.console.print(formatted("eval after %s: reward %.4f of %s, %.1f tokens each, %.1f s\n",
+                                 counted(at_.round, "round").c_str(), eval.reward,
+                                 counted(eval.answers, "answer").c_str(), eval.response_tokens,
+                                 seconds_since(begin)));
     cli_.console.flush();
     return record_->add_eval(eval, seconds_since(begin));
   }

@@ -325,9 +325,10 @@ class Run {
         seconds_ / static_cast<double>(steps_here_) * static_cast<double>(total_ - report.step);
     cli_.console.print(
         formatted("step %lld of %lld  loss %.4f  grad norm %.3f%s  lr %.3g  %.0f "
-                  "tokens/s  %.0f s left\n",
+                  "tokens/s  %s left\n",
                   static_cast<long long>(report.step), static_cast<long long>(total_), sums.mean(),
-                  report.grad_norm, report.is_clipped ? " (clipped)" : "", report.lr, rate, left));
+                  report.grad_norm, report.is_clipped ? " (clipped)" : "", report.lr, rate,
+                  duration_text(left).c_str()));
     cli_.console.flush();
     return Ok{};
   }

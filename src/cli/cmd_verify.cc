@@ -66,7 +66,7 @@ std::string describe(const OutputCheck& check, bool with_source) {
     text += str("not checked: ", one_line(what), "\n");
   if (check.faults.empty()) return text + "nothing is wrong\n";
   for (const std::string& fault : check.faults) text += str("fault: ", one_line(fault), "\n");
-  return text + str(check.faults.size(), check.faults.size() == 1 ? " fault\n" : " faults\n");
+  return text + counted(std::ssize(check.faults), "fault") + "\n";
 }
 
 Json to_json(const OutputCheck& check, bool with_source) {

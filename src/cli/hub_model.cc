@@ -63,9 +63,10 @@ Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli
   GLINT_TRY(const PullPlan plan, plan_pull(hub, std::move(request)));
   GLINT_TRY_STATUS(check_room(plan));
   if (!plan.jobs.empty())
-    cli.console.note(str("fetching ", plan.jobs.size(), " of ", plan.files.size(), " files of ", id,
-                         " (", human_bytes(plan.missing_bytes), " of ",
-                         human_bytes(plan.total_bytes), ") to ", plan.folder));
+    cli.console.note(str("fetching ", plan.jobs.size(), " of ",
+                         counted(std::ssize(plan.files), "file"), " of ", id, " (",
+                         human_bytes(plan.missing_bytes), " of ", human_bytes(plan.total_bytes),
+                         ") to ", plan.folder));
   auto progress = std::make_unique<Progress>(
       "fetching " + id, std::max<std::int64_t>(plan.missing_bytes, 1), Progress::Unit::kBytes);
   Status done = run_pull(hub, plan, [&](std::int64_t bytes) { progress->add(bytes); });

@@ -30,8 +30,8 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
   LaidOutRanks out = {.model = resolved};
   out.model.shape = shape;
   if (ranks > threads) {
-    return invalid(str("there are ", ranks, " ranks, and ", threads, " thread",
-                       threads == 1 ? "" : "s", "; give --threads ", ranks, ", or fewer ranks"));
+    return invalid(str("there are ", ranks, " ranks, and ", counted(threads, "thread"),
+                       "; give --threads ", ranks, ", or fewer ranks"));
   }
   RunOptions each = how;
   if (shape.num_ranks() > 1 && each.backend == "auto") each.backend = "cpu";

@@ -111,7 +111,7 @@ Status copy_folder(const std::string& from, const std::string& to, Cli& cli) {
     }
     progress.add(job.bytes);
   }
-  tell(cli, to, jobs.empty() ? "is there" : str(jobs.size(), " files copied"));
+  tell(cli, to, jobs.empty() ? "is there" : counted(std::ssize(jobs), "file") + " copied");
   return Ok{};
 }
 

@@ -16,7 +16,7 @@ Finding judge_use(const MachineFacts& m, const Rates& rates, const BuildFacts& b
   const std::string isa = m.cpu.isa.empty() ? "reference" : m.cpu.isa;
   return {"glint", "uses", m.cpu.isa.empty() ? Mark::kFail : Mark::kOk,
           str(gpu ? "the GPU; with --backend cpu " : "the cpu backend with ", "kernels of ", isa,
-              " on ", threads, threads == 1 ? " thread" : " threads")};
+              " on ", counted(threads, "thread"))};
 }
 
 std::vector<Finding> judge(const MachineFacts& machine, const Rates& rates,

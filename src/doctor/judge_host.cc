@@ -15,8 +15,6 @@ constexpr std::int64_t kManyFiles = 4096;
 // The /dev/shm that NCCL's documentation asks of containers.
 constexpr std::int64_t kSharedMemory = kGiB;
 
-std::string counted(int n, const char* thing) { return str(n, " ", thing, n == 1 ? "" : "s"); }
-
 Finding judge_system(const MachineFacts& m) {
   std::string text = m.system;
   if (!m.kernel.empty()) text += ", Linux " + m.kernel;

@@ -183,7 +183,7 @@ Result<std::vector<std::string>> unused_tensors(const ModelConfig& config, Check
 
 std::string describe_unused(const std::string& dir, const std::vector<std::string>& unused) {
   if (unused.empty()) return "";
-  return str(dir, " holds ", unused.size(), unused.size() == 1 ? " tensor" : " tensors",
+  return str(dir, " holds ", counted(std::ssize(unused), "tensor"),
              " for which its config.json has no place, the first ", quoted(unused[0], 200),
              ": not used; `glint inspect` lists them");
 }

@@ -259,7 +259,7 @@ std::string to_html(const RunPage& page, const std::vector<Json>& metrics,
   const std::string title = "GRPO of " + page.model;
   std::string state = str("Round ", page.rounds_done, " of ", page.rounds);
   if (page.rounds_done < page.rounds && page.rounds_done > 0) {
-    state += formatted("; %.0f min left", std::ceil(page.seconds_left / 60));
+    state += str("; ", duration_text(page.seconds_left), " left");
   }
   const std::string refresh =
       page.refresh_seconds > 0

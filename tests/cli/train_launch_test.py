@@ -115,9 +115,9 @@ def every_stage_runs(tmp):
     saved = tmp / "out/r/checkpoints/step-1/model.safetensors"
     before = saved.stat().st_mtime_ns
     again = output("train", "full-train", *local, env={"HF_HUB_OFFLINE": "1"})
-    check("copied" not in again and "1 rounds already" in again and saved.stat().st_mtime_ns == before, "again", again)
+    check("copied" not in again and "1 round already" in again and saved.stat().st_mtime_ns == before, "again", again)
     (tmp / "local/tiny/config.json").write_text("{}")
-    check("1 files copied" in output("train", "prepare-cp", *local), "a file that differs is copied again")
+    check("1 file copied" in output("train", "prepare-cp", *local), "a file that differs is copied again")
     check((tmp / "local/tiny/config.json").read_bytes() == (TINY / "config.json").read_bytes(), "the copy")
     succeed("train", "prepare", *local, "--fp8-rollout")
     fp8 = tmp / "shared/tiny_fp8/config.json"
@@ -139,7 +139,7 @@ def argument_lists_of_miles_run(tmp):
     done = succeed("slime", *args, "--eval-prompt-data", f"{DATA / 'eval.jsonl'}@[:3]")
     check("of 3 answers" in done.stdout, "an answer to each, as there", done.stdout)
     check("round 1 of 1" in done.stdout and "ignored: --use-dynamic-batch-size" in done.stderr, "slime", done.stdout + done.stderr)
-    check("1 rounds already" in output("miles", *args), "miles goes on")
+    check("1 round already" in output("miles", *args), "miles goes on")
     # Evaluations draw as rollouts do, where they are not told otherwise: of one token each, both answers are the same.
     for name, own, length in (("as", (), 24), ("own", ("--eval-top-k", 0, "--eval-max-response-len", 9), 9)):
         out = tmp / name

@@ -423,8 +423,8 @@ Result<int> Translator::shards_of_server(int shards) {
             " out, then one server runs all ", shards,
             " shards, on machines by --data-parallel-start-rank"));
   }
-  out_.ignored.push_back(str(flag, " (this server is whole, of ", here,
-                             here == 1 ? " shard" : " shards", "; the balancer knows the others)"));
+  out_.ignored.push_back(str(flag, " (this server is whole, of ", counted(here, "shard"),
+                             "; the balancer knows the others)"));
   return here;
 }
 
