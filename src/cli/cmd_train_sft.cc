@@ -117,10 +117,9 @@ class Run {
 
   Status run() {
     GLINT_TRY_STATUS(open());
-    ShutdownGuard shutdown;
     bool stopped = false;
     const auto on_part = [&] {
-      stopped = stopped || shutdown.wait_for(0);
+      stopped = stopped || shutdown_.wait_for(0);
       return !stopped;
     };
     // One rank that is to stop stops all.
@@ -339,7 +338,8 @@ class Run {
   const TrainPeers& peers_;
   Cli& cli_;
   DirectoryLock lock_;  // of --out
-  std::string base_;    // the model that the run began with
+  ShutdownGuard shutdown_;
+  std::string base_;  // the model that the run began with
   std::unique_ptr<Trainer> trainer_;
   SftData data_;
   std::int64_t total_ = 0, steps_here_ = 0;

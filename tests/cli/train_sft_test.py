@@ -98,6 +98,16 @@ def it_learns_what_assistants_say(tmp):
     check(learnt(user, says, says | {"weight": 0}) == one - 1, "nor a message without weight")
 
 
+def sigterm_while_it_begins_ends_well(tmp):
+    command = [GLINT, *map(str, train(tmp, "begun", "--steps", 100000))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp / "begun").exists():  # its first act, before it reads the model
+            check(process.poll() is None, "it ended")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+    check(process.returncode == 0 and "nothing to save" in errors, "it ends well", (process.returncode, errors))
+
+
 def sigterm_saves(tmp):
     command = [GLINT, *map(str, train(tmp, "stopped", "--steps", 100000))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -218,6 +228,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))
