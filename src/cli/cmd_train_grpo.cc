@@ -92,6 +92,9 @@ class Run {
       GLINT_TRY_STATUS(take_up(state));
     }
     GLINT_TRY_STATUS(peers_.on_first([&]() -> Status {
+      if (at_.round < options_.num_rollout) {
+        GLINT_TRY_STATUS(models_.trainer().make_room(options_.save));
+      }
       GLINT_TRY(at_.base, base_of_run(base));
       GLINT_TRY(at_.reference, models_.open_reference(base));
       GLINT_TRY_STATUS(latest ? check_models(state) : Ok{});

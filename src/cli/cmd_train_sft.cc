@@ -185,6 +185,9 @@ class Run {
     }
     GLINT_TRY_STATUS(reserve());
     order_.emplace(data_.sequences.size(), static_cast<std::uint64_t>(options_.plan.seed), true);
+    if (trainer_->steps_done() < total_) {
+      GLINT_TRY_STATUS(peers_.on_first([&] { return trainer_->make_room(options_.out); }));
+    }
     if (!peers_.is_first()) return Ok{};
     const std::int64_t next = trainer_->steps_done() + 1;
     GLINT_TRY(log_, RoundLog::open(options_.out + "/train.jsonl", "step", next));

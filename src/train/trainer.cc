@@ -281,6 +281,13 @@ Status Trainer::save(const std::string& run_dir, const Json& state) {
   return Ok{};
 }
 
+Status Trainer::make_room(const std::string& run_dir) const {
+  remove_partial_steps(run_dir);
+  std::int64_t bytes = OptimizerPart::bytes(ranks_->num_trained());
+  for (const TensorSpec& spec : weights_->specs()) bytes += spec.bytes();
+  return check_free_space(str(run_dir, "/step-*"), bytes);
+}
+
 Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) {
   std::error_code error;
   fs::create_directories(run_dir, error);
@@ -289,10 +296,9 @@ Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) 
   GLINT_TRY(const std::optional<std::int64_t> latest, latest_step(run_dir));
   const auto write = [&]() -> Status {
     if (latest == steps_) return Ok{};
-    remove_partial_steps(run_dir);
     fs::remove_all(dir, error);  // left by a run that was killed before its tracker said so
+    GLINT_TRY_STATUS(make_room(run_dir));
     GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
-    GLINT_TRY_STATUS(check_free_space(partial, OptimizerPart::bytes(ranks_->num_trained())));
     GLINT_TRY_STATUS(write_optimizer(str(partial, "/", kFolder), state));
     GLINT_TRY(const std::string config, read_file(source_dir_ + "/config.json"));
     GLINT_TRY_STATUS(writer.add_file("config.json", config));

@@ -67,6 +67,10 @@ class Trainer {
   // were and gradients zero, if a gradient is no number.
   Result<StepReport> step(double lr);
 
+  // Before steps whose checkpoint would find no room: removes what saves that were cut off left in
+  // `run_dir`, and fails if one checkpoint more does not fit there.
+  Status make_room(const std::string& run_dir) const;
+
   // Writes RUN/step-N: beside its name first, synced, renamed; then the tracker. `state` is the
   // caller's (data position, options, ...), given back by restore(). A failure, as of a full disk,
   // leaves what was there before, and can be tried again.

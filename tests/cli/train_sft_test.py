@@ -173,6 +173,22 @@ def a_full_disk_loses_nothing(tmp):
     output(*train(tmp, "full", "--steps", 2, "--resume"))
 
 
+def too_little_room_is_told_before_the_first_step(tmp):
+    small = tmp / "small_disk"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "none", small], capture_output=True).returncode != 0:
+        return  # not allowed here
+    try:
+        # There is room for the weights, not for the optimiser's state beside them.
+        refused(*train(tmp, "small_disk/out", "--steps", 1), words=["small_disk/out/step-* needs 239", "are free there"])
+        check(not (small / "out/train.jsonl").exists(), "no step has run")
+        (tmp / "rows.jsonl").write_text('{"prompt": "1 + 1 =", "label": "2"}\n')
+        refused("train", "grpo", TINY, "--prompt-data", tmp / "rows.jsonl", "--rm-type", "math", "--num-rollout", 1, "--save", small / "out",
+                words=["small_disk/out/step-* needs 239", "are free there"])
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
 def too_little_memory_is_told_before_the_first_step(tmp):
     """And as much as is told is enough, also for what is saved."""
     long = [{"text": f"{i} foxes and a hen " + "and a hen " * 100} for i in range(4)]
@@ -228,6 +244,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_room_is_told_before_the_first_step, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))
