@@ -3,7 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/str.h"
+#include "base/file.h"
 #include "tensor/transfer.h"
 #include "train/parameter_file.h"
 #include "train/parameter_part.h"
@@ -23,15 +23,8 @@ std::vector<float> gradient_of(const Parameter& p, Device& device) {
 }
 
 Status check_gradient_file(std::span<const ModelTensor> tensors, const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return invalid(path + " is a directory; give the name of a file");
-  }
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
-    return invalid(str("there is no directory ", parent.string(), " to write ", path, " to"));
-  }
-  return check_free_space(path, bytes_of(specs_of(tensors)));
+  GLINT_TRY(const std::string file, find_replaceable(path));
+  return check_free_space(file, bytes_of(specs_of(tensors)));
 }
 
 std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor) {
@@ -45,7 +38,8 @@ std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor) 
   return whole;
 }
 
-Status write_gradients(TrainRanks& ranks, const std::string& path) {
+Status write_gradients(TrainRanks& ranks, const std::string& name) {
+  GLINT_TRY(const std::string path, find_replaceable(name));
   const std::string partial = path + ".partial";
   const std::vector<ModelTensor>& tensors = ranks.trained();
   std::vector<float> whole;

@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import pathlib
 import re
 import struct
@@ -105,6 +106,14 @@ def what_cannot_work_is_refused(tmp):
     refused(*train, TINY, "--ids", ids, "--out", out, "--mtp-loss", -1, words=["--mtp-loss is -1"])
     refused(*train, TINY, "--ids", ids, "--out", out, "--batch-tokens", 0, words=["--batch-tokens is 0"])
     refused(*train, TINY, "--ids", ids, "--out", tmp / "nowhere/g", words=["nowhere"])
+    # A file may not take the place of what others read and write.
+    os.mkfifo(tmp / "pipe")
+    refused(*train, TINY, "--ids", ids, "--out", tmp / "pipe", words=["pipe: it is not a regular file"])
+    refused(*train, TINY, "--ids", ids, "--out", tmp, words=[f"{tmp}: it is a directory"])
+    (tmp / "real").write_text("old")
+    (tmp / "link").symlink_to("real")
+    output(*train, TINY, "--ids", ids, "--out", tmp / "link")
+    check((tmp / "link").is_symlink() and len((tmp / "real").read_bytes()) > 1000, "the file is replaced, not the link")
     refused(*train, GOLDENS / "fp8_block", "--ids", ids, "--out", out, words=["stored in fp8", "bf16 or f32"])
     ids.write_text("5 6 7 8\n5 999999\n")
     refused(*train, TINY, "--ids", ids, "--out", out, words=["ids.txt", "sequence 2", "999999"])
