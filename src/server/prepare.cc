@@ -184,8 +184,8 @@ ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int 
                          Prepared& out) {
   if (request.chat) {
     GLINT_TRY(const std::string prompt, render_chat(request, model));
-    out.deltas.in_reasoning = trimmed(prompt).ends_with("<think>");
     GLINT_TRY(out.prompts.emplace_back(), encode_one(request, prompt, model, max_model_len));
+    out.deltas.in_reasoning = ends_in_reasoning(model.tokenizer, out.prompts.back());
     if (request.echo) out.prompt_texts.push_back(echoed_text(*request.chat));
     return Ok{};
   }

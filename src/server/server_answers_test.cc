@@ -33,6 +33,15 @@ TEST(ServerAnswers, chat_separates_thoughts_from_the_answer) {
   EXPECT_EQ(at(off, "choices.0.message.reasoning_content"), "");
 }
 
+TEST(ServerAnswers, a_chat_that_goes_on_within_thoughts_ends_them) {
+  TestServer server(" think.</think>It is 4.");
+  const Json out = server.post("/v1/chat/completions", R"({"messages": [
+      {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "<think>Let me"}],
+      "continue_final_message": true})");
+  EXPECT_EQ(at(out, "choices.0.message.reasoning_content"), " think.");
+  EXPECT_EQ(at(out, "choices.0.message.content"), "It is 4.");
+}
+
 TEST(ServerAnswers, a_chat_that_says_nothing_has_an_empty_content) {
   TestServer server("never said");
   const Json out = server.chat(R"(, "reasoning_effort": "none", "stop": "never")");

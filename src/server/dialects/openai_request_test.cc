@@ -188,6 +188,10 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
        "tool_choice", "tool_choice names function \"g\", which tools lack"},
       {chat(R"("response_format": {"type": "json_schema"})"), "response_format.json_schema",
        "response_format.json_schema is missing"},
+      {chat(R"("response_format": {"type": "regex", "pattern": "a+"})"), "response_format.regex",
+       "response_format.regex is missing"},
+      {chat(R"("response_format": {"type": "ebnf", "ebnf": ""})"), "response_format.ebnf",
+       "response_format.ebnf is empty"},
       {chat(R"("response_format": {"type": "xml"})"), "response_format.type",
        "response_format.type is \"xml\"; expected one of "
        "[\"text\",\"json_object\",\"json_schema\",\"regex\",\"ebnf\",\"grammar\",\"json\","
@@ -305,7 +309,10 @@ TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
     EXPECT_FALSE(p.error) << fields;
     return p.request.grammar ? *p.request.grammar : GrammarSpec{.text = "none"};
   };
-  EXPECT_EQ(spec(R"("response_format": {"type": "text"})").text, "none");
+  for (const char* other : {"", R"(, "regex": "a+")", R"(, "json_schema": {"schema": {}})"})
+    EXPECT_EQ(spec(str(R"("response_format": {"type": "text")", other, "}")).text, "none");
+  EXPECT_EQ(spec(R"("response_format": {"type": "json_object", "schema": {"a": 1}})").text,
+            R"({"a":1})");
   EXPECT_EQ(spec(R"("response_format": {"type": "json_object"})").kind, Kind::kJsonObject);
   const std::pair<const char*, std::pair<Kind, const char*>> cases[] = {
       {R"("response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}})",

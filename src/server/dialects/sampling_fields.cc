@@ -154,33 +154,45 @@ void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& cont
   r.boolean("return_routed_experts", request.facts.routed_experts);
 }
 
+// The members that the type names; others mean nothing, as with the type "text".
 void read_response_format(RequestReader& r, const char* inner, ApiRequest& request) {
   std::string type;
   r.one_of(
       "type", type,
       {"text", "json_object", "json_schema", "regex", "ebnf", "grammar", "json", "structural_tag"});
   r.require("type");
-  const auto schema = [&](RequestReader& f, bool required) {
-    read_schema(f, "schema", request);
-    if (required) f.require("schema");
+  const auto is = [&](std::string_view one) { return !r.reading() || type == one; };
+  const auto require = [&](RequestReader& f, const char* name) {
+    if (r.reading()) f.require(name);
   };
-  if (*inner != '\0') {
-    r.group(inner, [&](RequestReader& f) { schema(f, type == "json_schema"); });
-    if (type == "json_schema") r.require(inner);
-    if (type == "json") schema(r, true);
-  } else {
-    schema(r, type == "json_schema");
+  if (*inner != '\0' && is("json_schema")) {
+    r.group(inner, [&](RequestReader& f) {
+      read_schema(f, "schema", request);
+      require(f, "schema");
+    });
+    require(r, inner);
   }
-  if (type == "json_object") set_grammar(r, "type", {}, request);
+  const bool is_here = is("json") || (*inner == '\0' && is("json_schema"));
+  if (is_here || (is("json_object") && r.find("schema"))) {
+    read_schema(r, "schema", request);
+    if (is_here) require(r, "schema");
+  } else if (is("json_object")) {
+    set_grammar(r, "type", {}, request);
+  }
   if (type == "structural_tag")
     set_grammar(r, "type",
                 {.kind = GrammarSpec::Kind::kStructuralTag, .text = dump_json(*r.json())}, request);
   r.describe("format", Json::Object{{"type", "object"}});
   r.describe("structures", Json::Object{{"type", "array"}});
   r.describe("triggers", Json::Object{{"type", "array"}});
-  read_pattern(r, "regex", GrammarSpec::Kind::kRegex, request);
-  read_pattern(r, "ebnf", GrammarSpec::Kind::kEbnf, request);
-  read_pattern(r, "grammar", GrammarSpec::Kind::kEbnf, request);
+  for (const auto& [name, kind] :
+       {std::pair{"regex", GrammarSpec::Kind::kRegex}, std::pair{"ebnf", GrammarSpec::Kind::kEbnf},
+        std::pair{"grammar", GrammarSpec::Kind::kEbnf}}) {
+    if (!is(name)) continue;
+    read_pattern(r, name, kind, request);
+    require(r, name);
+    if (r.reading() && r.ok() && !request.grammar) r.fail(name, str(r.path(name), " is empty"));
+  }
 }
 
 void read_constraint(RequestReader& r, ApiRequest& request) {

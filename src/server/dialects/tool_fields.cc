@@ -55,14 +55,14 @@ void read_allowed(RequestReader& a, ToolUse& tools) {
     tools.allowed.push_back(std::move(name));
   });
   a.require("tools");
-  if (a.reading() && tools.allowed.empty())
+  if (tools.allowed.empty())
     a.fail("tools", str(a.path("tools"), " is empty; expected at least one"));
 }
 
 void read_choice_object(RequestReader& c, ToolUse& tools) {
   std::string type = "function";
   c.one_of("type", type, {"function", "allowed_tools"});
-  if (!c.reading() || type == "allowed_tools") {
+  if (type == "allowed_tools") {
     // OpenAI's chat has a group of the same name around these.
     if (c.find("allowed_tools")) {
       c.group("allowed_tools", [&](RequestReader& a) { read_allowed(a, tools); });
