@@ -57,8 +57,10 @@ class DescriptorChecker {
     }
     GLINT_TRY(const Json json, read_json_file(path));
     const Json* quantization = json.find("quantization");
-    if (!quantization || !quantization->find("quant_algo") ||
-        !quantization->find("kv_cache_quant_algo") || !quantization->find("group_size")) {
+    const std::string* algo = quantization ? text_of(*quantization, "quant_algo") : nullptr;
+    const bool has_groups = algo && algo->find("NVFP4") != algo->npos;
+    if (!algo || !quantization->find("kv_cache_quant_algo") ||
+        (has_groups && !quantization->find("group_size"))) {
       fault("hf_quant_config.json lacks quant_algo, kv_cache_quant_algo or group_size");
       return Ok{};
     }
@@ -80,7 +82,11 @@ class DescriptorChecker {
   // Routers, embeddings and the like are never FP8 in the engines, listed or not.
   void check_fp8(const Json& quantization, const std::vector<std::string>& excludes) {
     const Json* block = quantization.find("weight_block_size");
-    if (!block || *block != Json(Json::Array{kFp8Block, kFp8Block})) {
+    const auto tensors = in_.source.tensors();
+    const bool in_blocks = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+      return tensor.name.ends_with(".weight_scale_inv");
+    });
+    if (block ? *block != Json(Json::Array{kFp8Block, kFp8Block}) : in_blocks) {
       fault("the weight_block_size of config.json is not [128, 128]");
     }
     std::vector<std::string> misread;

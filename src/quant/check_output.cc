@@ -89,6 +89,13 @@ class Checker {
     for (const std::string& sentence : inventory.faults) fault(sentence);
   }
 
+  // FP8 with a scale for each row is handed out as f32.
+  WeightFormat stored_format(const std::string& name, WeightFormat handed_out) const {
+    const StoredTensor* stored = checkpoint_->source().find(name + ".weight");
+    const bool is_fp8 = stored && stored->type == StoredType::kF8E4M3;
+    return is_fp8 ? WeightFormat::kFp8Block : handed_out;
+  }
+
   // Fills out_.tensors, and quantized_ by the first copy of each tensor of the table.
   void open_weights() {
     quantized_.assign(table_.size(), false);
@@ -99,7 +106,7 @@ class Checker {
         const auto weight = checkpoint_->weight(name, table_[i].rows, table_[i].cols);
         checkpoint_->release_copies();
         if (!weight.ok()) continue;  // told by the inventory
-        const WeightFormat format = weight.value().format;
+        const WeightFormat format = stored_format(name, weight.value().format);
         const bool packed = format == WeightFormat::kNvfp4 || format == WeightFormat::kFp8Block;
         if (expert == 0) quantized_[i] = packed;
         if (packed != quantized_[i]) {
@@ -124,18 +131,30 @@ class Checker {
     return value;
   }
 
+  // Under the name that engines look for, which depends on who describes the weights.
+  std::string fp8_scale_name(const std::string& weight) const {
+    const std::string plain = weight + ".weight_scale";
+    const std::string method = quant_method(config_json_);
+    const Json* quantization = config_json_.find("quantization_config");
+    const bool in_blocks = quantization && quantization->find("weight_block_size");
+    const bool is_plain = method == "compressed-tensors" || method.starts_with("modelopt") ||
+                          (!in_blocks && checkpoint_->has(plain));
+    return is_plain ? plain : weight + ".weight_scale_inv";
+  }
+
+  void check_fp8_scale(const std::string& weight, std::vector<std::string>& missing) const {
+    const std::string name = fp8_scale_name(weight);
+    const StoredTensor* scale = checkpoint_->source().find(name);
+    const bool may_be_bf16 = quant_method(config_json_) == "compressed-tensors";
+    if (scale && scale->type == StoredType::kF32) return;
+    if (scale && scale->type == StoredType::kBF16 && may_be_bf16) return;
+    missing.push_back(name);
+  }
+
   void check_scales() {
     std::vector<std::string> missing, bad;
     for (const CheckedTensor& tensor : out_.tensors) {
-      if (tensor.format == WeightFormat::kFp8Block) {
-        const bool other_name = quant_method(config_json_) == "compressed-tensors";
-        const std::string name = tensor.name + (other_name ? ".weight_scale" : ".weight_scale_inv");
-        const StoredTensor* scale = checkpoint_->source().find(name);
-        const bool is_bf16 = scale && scale->type == StoredType::kBF16;
-        if (!scale || !(scale->type == StoredType::kF32 || (other_name && is_bf16))) {
-          missing.push_back(name);
-        }
-      }
+      if (tensor.format == WeightFormat::kFp8Block) check_fp8_scale(tensor.name, missing);
       if (tensor.format != WeightFormat::kNvfp4) continue;
       const bool modelopt = checkpoint_->has(tensor.name + ".weight");
       for (const char* suffix : {modelopt ? ".weight_scale_2" : ".weight_global_scale",
@@ -287,7 +306,7 @@ Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor
   }
   source.release_copies();
   checkpoint_->release_copies();
-  return was.format == is.format ? 0 : largest_plausible_error(is.format);
+  return was.format == tensor.format ? 0 : largest_plausible_error(tensor.format);
 }
 
 Status Checker::compare_with_source() {

@@ -60,6 +60,19 @@ class CheckOutputTest : public testing::Test {
     ASSERT_TRUE(found) << tensor;
     ASSERT_TRUE(write_file_atomic(path, file).ok());
   }
+  // Writes the only file again, with what fn(tensors) makes of them.
+  void rewrite(const std::function<void(std::vector<TestTensor>&)>& fn) {
+    const std::string file = read_file(dir_ / "out/model.safetensors").value();
+    const auto stored_tensors = parse_safetensors(std::as_bytes(std::span(file))).value();
+    std::vector<TestTensor> tensors;
+    for (const StoredTensor& stored : stored_tensors) {
+      tensors.push_back(
+          {stored.name, name_of(stored.type), describe_shape(stored.shape),
+           std::string(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size())});
+    }
+    fn(tensors);
+    dir_.write("out/model.safetensors", safetensors_file(tensors));
+  }
   void edit_json(const std::string& name, const std::function<void(Json&)>& fn) {
     Json json = read_json_file(dir_ / ("out/" + name)).value();
     fn(json);
@@ -114,6 +127,63 @@ TEST(CheckOutput, fp8_scales_of_compressed_tensors_have_its_name) {
   for (const std::string& fault : check.faults) {
     EXPECT_EQ(fault.find("weight_scale"), std::string::npos) << fault;
   }
+}
+
+// One FP8 scale for each row, or for the matrix, in place of one for each block.
+void take_other_scales(std::vector<TestTensor>& tensors, bool for_each_row) {
+  constexpr std::string_view kSuffix = "_inv";
+  std::string rows;
+  for (TestTensor& tensor : tensors) {
+    if (tensor.dtype == "F8_E4M3") rows = tensor.shape.substr(1, tensor.shape.find(',') - 1);
+    if (!tensor.name.ends_with(kSuffix)) continue;
+    tensor.name.resize(tensor.name.size() - kSuffix.size());
+    tensor.shape = for_each_row ? str("[", rows, ", 1]") : "[]";
+    const auto count = for_each_row ? static_cast<std::size_t>(std::stoi(rows)) : 1;
+    tensor.bytes = bytes_of_values(std::vector<float>(count, 0.01f));
+  }
+}
+
+TEST_F(CheckOutputTest, fp8_with_a_scale_for_each_row_is_quantised) {
+  make(kFp8);
+  rewrite([](std::vector<TestTensor>& tensors) { take_other_scales(tensors, true); });
+  edit_json("config.json", [](Json& json) {
+    const Json ignore = *json.find("quantization_config")->find("modules_to_not_convert");
+    json.set("quantization_config",
+             Json::Object{{"quant_method", "compressed-tensors"}, {"ignore", ignore}});
+  });
+  EXPECT_EQ(faults(), std::vector<std::string>{});
+  // Beside a source the error is that of FP8, not of a copy.
+  ASSERT_TRUE(
+      Conversion::prepare(
+          {.source = dir_ / "out", .out = dir_ / "wide", .recipe = {.format = TargetFormat::kBf16}})
+          .value()
+          .run(pool_, {})
+          .ok());
+  const OutputCheck check = check_output({dir_ / "out", dir_ / "wide"}, pool_, {}).value();
+  EXPECT_EQ(check.faults, std::vector<std::string>{});
+}
+
+TEST_F(CheckOutputTest, fp8_with_a_scale_for_each_matrix_as_modelopt_and_fp8_describe_it) {
+  make(kFp8);
+  rewrite([](std::vector<TestTensor>& tensors) { take_other_scales(tensors, false); });
+  expect_fault(".weight_scale_inv is missing");
+  Json excludes;
+  edit_json("config.json", [&](Json& json) {
+    excludes = *json.find("quantization_config")->find("modules_to_not_convert");
+    json.set("quantization_config",
+             Json::Object{{"quant_method", "fp8"}, {"modules_to_not_convert", excludes}});
+  });
+  EXPECT_EQ(faults(), std::vector<std::string>{});
+  edit_json("config.json", [&](Json& json) {
+    json.set("quantization_config",
+             Json::Object{{"quant_method", "modelopt"}, {"ignore", excludes}});
+  });
+  dir_.write(
+      "out/hf_quant_config.json",
+      dump_json(Json::Object{{"quantization", Json::Object{{"quant_algo", "FP8"},
+                                                           {"kv_cache_quant_algo", nullptr},
+                                                           {"exclude_modules", excludes}}}}));
+  EXPECT_EQ(faults(), std::vector<std::string>{});
 }
 
 TEST_F(CheckOutputTest, codes_of_nan) {
