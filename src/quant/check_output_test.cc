@@ -219,6 +219,14 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   });
   expect_fault("model.layers.2.self_attn");
   make({});
+  for (const char* name : {"config.json", "hf_quant_config.json"}) {
+    const bool is_config = std::string_view(name) == "config.json";
+    edit_json(name, [&](Json& json) {
+      drop(json, is_config ? "quantization_config" : "quantization",
+           is_config ? "ignore" : "exclude_modules", "model.embed_tokens");
+    });
+  }
+  EXPECT_EQ(faults(), std::vector<std::string>{}) << "an embedding is no linear layer";
   edit_json("hf_quant_config.json",
             [&](Json& json) { drop(json, "quantization", "exclude_modules", "lm_head"); });
   expect_fault("hf_quant_config.json and config.json list different modules");
@@ -228,6 +236,12 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   edit_json("config.json",
             [&](Json& json) { drop(json, "quantization_config", "ignore", "lm_head"); });
   expect_fault("lm_head is not quantised, but is missing from the list");
+  edit_json("config.json", [&](Json& json) {
+    for (const char* name : {"model.embed_tokens", "model.layers.3.mlp.gate"})
+      drop(json, "quantization_config", "ignore", name);
+    json.find("quantization_config")->find("ignore")->as_array().push_back("lm_head");
+  });
+  EXPECT_EQ(faults(), std::vector<std::string>{}) << "these are no linear layers";
   // Regular expressions of other quantisers are not judged, and that is told.
   edit_json("config.json", [](Json& json) {
     Json* part = json.find("quantization_config");

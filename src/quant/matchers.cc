@@ -156,7 +156,7 @@ std::vector<EngineModule> engine_modules(ServingEngine engine,
   std::vector<EngineModule> modules;
   std::map<std::string, std::size_t> at;
   for (std::size_t i = 0; i < table.size(); ++i) {
-    if (!table[i].is_matrix()) continue;
+    if (!table[i].is_matrix() || table[i].role == TensorRole::kEmbedding) continue;
     const std::string name = module_of(engine, table[i]);
     const auto [known, is_new] = at.emplace(name, modules.size());
     if (is_new) modules.push_back({.name = name, .tensors = {}});

@@ -32,7 +32,8 @@ struct EngineModule {
   std::vector<std::size_t> tensors;  // numbers in the table; one, or those that are fused
 };
 
-// The modules of all linear layers of `table`, embedding and head among them.
+// The modules of all linear layers of `table`, the head among them. The embedding is none: engines
+// never ask about it, and quantisers that list linear layers leave it out.
 std::vector<EngineModule> engine_modules(ServingEngine engine,
                                          const std::vector<ModelTensor>& table);
 
