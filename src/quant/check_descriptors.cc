@@ -193,6 +193,21 @@ std::string quant_method(const Json& config_json) {
   return method ? *method : "";
 }
 
+bool rounds_inputs(const Json& config_json) {
+  const Json* quantization = config_json.find("quantization_config");
+  if (!quantization) return true;
+  const std::string* algo = text_of(*quantization, "quant_algo");
+  if (algo && algo->starts_with("W4A16")) return false;
+  const Json* groups = quantization->find("config_groups");
+  if (!groups || !groups->is_object()) return true;
+  return std::any_of(groups->as_object().begin(), groups->as_object().end(),
+                     [](const Json::Member& group) {
+                       const Json* inputs = group.second.find("input_activations");
+                       const Json* bits = inputs ? inputs->find("num_bits") : nullptr;
+                       return bits && *bits == Json(4);
+                     });
+}
+
 Status check_descriptors(const DescribedWeights& weights, OutputCheck& out) {
   return DescriptorChecker(weights, out).check();
 }

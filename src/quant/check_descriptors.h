@@ -26,6 +26,9 @@ Status check_descriptors(const DescribedWeights& weights, OutputCheck& out);
 // As config.json says ("modelopt", "fp8", "compressed-tensors"); empty if it says nothing.
 std::string quant_method(const Json& config_json);
 
+// Whether engines round the inputs of four-bit layers too, and so need an input scale of each.
+bool rounds_inputs(const Json& config_json);
+
 // A fault for the first few of `names`, and one for how many more there are.
 void add_faults(const std::vector<std::string>& names, const std::string& what, OutputCheck& out);
 

@@ -152,13 +152,15 @@ class Checker {
   }
 
   void check_scales() {
+    const bool with_inputs = rounds_inputs(config_json_);
     std::vector<std::string> missing, bad;
     for (const CheckedTensor& tensor : out_.tensors) {
       if (tensor.format == WeightFormat::kFp8Block) check_fp8_scale(tensor.name, missing);
       if (tensor.format != WeightFormat::kNvfp4) continue;
       const bool modelopt = checkpoint_->has(tensor.name + ".weight");
-      for (const char* suffix : {modelopt ? ".weight_scale_2" : ".weight_global_scale",
-                                 modelopt ? ".input_scale" : ".input_global_scale"}) {
+      std::vector<const char*> suffixes = {modelopt ? ".weight_scale_2" : ".weight_global_scale"};
+      if (with_inputs) suffixes.push_back(modelopt ? ".input_scale" : ".input_global_scale");
+      for (const char* suffix : suffixes) {
         const std::optional<float> value = scalar(tensor.name + suffix);
         if (!value) {
           missing.push_back(tensor.name + suffix);

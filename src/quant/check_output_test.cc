@@ -129,6 +129,24 @@ TEST(CheckOutput, fp8_scales_of_compressed_tensors_have_its_name) {
   }
 }
 
+TEST_F(CheckOutputTest, input_scales_are_for_layers_whose_inputs_are_rounded) {
+  for (const Nvfp4Layout layout : {Nvfp4Layout::kModelOpt, Nvfp4Layout::kCompressedTensors}) {
+    make({.layout = layout});
+    rewrite([](std::vector<TestTensor>& tensors) {
+      std::erase_if(tensors, [](const TestTensor& tensor) {
+        return tensor.name.ends_with(".input_scale") || tensor.name.ends_with("input_global_scale");
+      });
+    });
+    expect_fault(layout == Nvfp4Layout::kModelOpt ? ".input_scale is missing"
+                                                  : ".input_global_scale is missing");
+    edit_json("config.json", [](Json& json) {
+      Json* groups = json.find("quantization_config")->find("config_groups");
+      groups->find("group_0")->set("input_activations", nullptr);
+    });
+    EXPECT_EQ(faults(), std::vector<std::string>{});
+  }
+}
+
 // One FP8 scale for each row, or for the matrix, in place of one for each block.
 void take_other_scales(std::vector<TestTensor>& tensors, bool for_each_row) {
   constexpr std::string_view kSuffix = "_inv";
