@@ -139,10 +139,10 @@ void read_experts(FieldReader& fields, ModelConfig& config) {
          str("topk_method is ", quoted(method), "; only \"noaux_tc\" is supported"));
 }
 
-// A list with one entry a layer; those of the MTP layers may follow, which can only be `mtp_entry`.
-std::vector<std::string> read_layer_list(FieldReader& fields, const ModelConfig& config,
-                                         std::string_view key, std::string_view mtp_entry) {
-  std::vector<std::string> list = fields.texts(key);
+// `list` has one entry a layer; those of the MTP layers may follow, which can only be `mtp_entry`.
+std::vector<std::string> without_mtp(FieldReader& fields, const ModelConfig& config,
+                                     std::string_view key, std::vector<std::string> list,
+                                     std::string_view mtp_entry) {
   const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
   const auto mtp_layers =
       static_cast<std::size_t>(config.num_nextn_predict_layers + config.num_unused_mtp_layers);
@@ -161,7 +161,8 @@ std::vector<std::string> read_layer_list(FieldReader& fields, const ModelConfig&
 void read_mlp_kinds(FieldReader& fields, ModelConfig& config) {
   const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
   if (fields.has("mlp_layer_types")) {
-    const auto kinds = read_layer_list(fields, config, "mlp_layer_types", "sparse");
+    const auto kinds =
+        without_mtp(fields, config, "mlp_layer_types", fields.texts("mlp_layer_types"), "sparse");
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       expect(fields, kinds[i] == "dense" || kinds[i] == "sparse",
              str("mlp_layer_types holds ", quoted(kinds[i]), "; expected \"dense\" or \"sparse\""));
@@ -179,34 +180,33 @@ void read_mlp_kinds(FieldReader& fields, ModelConfig& config) {
   }
 }
 
-void read_indexer_list(FieldReader& fields, ModelConfig& config, std::string_view key) {
-  const auto kinds = read_layer_list(fields, config, key, "full");
+// Each entry is `full` or `shared`, as the key spells it.
+void read_indexer_list(FieldReader& fields, ModelConfig& config, std::string_view key,
+                       const std::vector<std::string>& list, std::string_view full = "full",
+                       std::string_view shared = "shared") {
+  const auto kinds = without_mtp(fields, config, key, list, full);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    expect(fields, kinds[i] == "full" || kinds[i] == "shared",
-           str(key, " holds ", quoted(kinds[i]), "; expected \"full\" or \"shared\""));
-    config.layers[i].has_indexer = kinds[i] == "full";
+    expect(
+        fields, kinds[i] == full || kinds[i] == shared,
+        str(key, " holds ", quoted(kinds[i]), "; expected ", quoted(full), " or ", quoted(shared)));
+    config.layers[i].has_indexer = kinds[i] == full;
   }
 }
 
 // index_topk_pattern: a letter a layer, or a list as indexer_types is one.
 void read_indexer_pattern(FieldReader& fields, ModelConfig& config) {
   constexpr std::string_view kKey = "index_topk_pattern";
-  if (fields.find(kKey)->is_array()) return read_indexer_list(fields, config, kKey);
-  const std::string pattern = fields.text(kKey, "");
-  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
-  expect(fields, pattern.size() == num_layers,
-         str(kKey, " has ", pattern.size(), " letters for ", num_layers, " layers"));
-  expect(fields, pattern.find_first_not_of("FS") == std::string::npos,
-         str(kKey, " is ", quoted(pattern), "; expected the letters F and S"));
-  for (std::size_t i = 0; i < std::min(num_layers, pattern.size()); ++i) {
-    config.layers[i].has_indexer = pattern[i] == 'F';
-  }
+  if (fields.find(kKey)->is_array())
+    return read_indexer_list(fields, config, kKey, fields.texts(kKey));
+  std::vector<std::string> letters;
+  for (const char letter : fields.text(kKey, "")) letters.emplace_back(1, letter);
+  read_indexer_list(fields, config, kKey, letters, "F", "S");
 }
 
 // Precedence: indexer_types, then index_topk_pattern, then frequency and offset.
 void read_indexer_kinds(FieldReader& fields, ModelConfig& config) {
   if (fields.has("indexer_types")) {
-    read_indexer_list(fields, config, "indexer_types");
+    read_indexer_list(fields, config, "indexer_types", fields.texts("indexer_types"));
   } else if (fields.has("index_topk_pattern")) {
     read_indexer_pattern(fields, config);
   } else {

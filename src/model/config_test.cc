@@ -146,6 +146,8 @@ TEST(Config, explicit_indexer_lists_win_over_patterns_and_patterns_over_frequenc
   EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 1, 2, 6}));
   json.set("index_topk_pattern", "FSFSFSFS");
   EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 2, 4, 6}));
+  json.set("index_topk_pattern", "FSFSFSFSF");  // the last of the MTP layer
+  EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 2, 4, 6}));
   json.set("index_topk_pattern",
            parse(R"(["full", "shared", "full", "full", "full", "full", "full", "full"])"));
   EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 2, 3, 4, 5, 6, 7}));
@@ -220,7 +222,9 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
       {"mlp_layer_types", parse(R"(["dense"])"), "mlp_layer_types has 1 entries for 78 layers"},
       {"mlp_layer_types", parse("[1]"), "mlp_layer_types holds 1; expected only texts"},
       {"indexer_types", "full", "indexer_types is the text \"full\"; expected a list of texts"},
-      {"index_topk_pattern", "FS", "index_topk_pattern has 2 letters for 78 layers"},
+      {"index_topk_pattern", "FS", "index_topk_pattern has 2 entries for 78 layers"},
+      {"index_topk_pattern", std::string(78, 'F') + "S",
+       "index_topk_pattern says \"S\" of an MTP layer; expected \"F\""},
       {"index_topk_pattern", parse(R"(["full"])"), "index_topk_pattern has 1 entries for 78"},
       {"index_skip_topk_offset", 0, "accepted"},
       {"eos_token_id", "</s>",
