@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/contains.h"
 #include "base/file.h"
@@ -12,6 +13,10 @@
 
 namespace glint {
 namespace {
+
+std::set<std::string> as_set(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
+}
 
 class DescriptorChecker {
  public:
@@ -49,7 +54,7 @@ class DescriptorChecker {
   }
 
   Status check_modelopt(const std::vector<std::string>& excludes) {
-    check_read_by_engines(excludes, "config.json");
+    check_read_by_engines(excludes);
     const std::string path = in_.dir + "/hf_quant_config.json";
     if (!file_exists(path)) {
       fault("hf_quant_config.json is missing, which TensorRT-LLM and older engines read");
@@ -64,18 +69,18 @@ class DescriptorChecker {
       fault("hf_quant_config.json lacks quant_algo, kv_cache_quant_algo or group_size");
       return Ok{};
     }
-    if (listed_excludes(*quantization) != excludes) {
+    if (as_set(listed_excludes(*quantization)) != as_set(excludes)) {
       fault("hf_quant_config.json and config.json list different modules");
     }
     return Ok{};
   }
 
-  void check_read_by_engines(const std::vector<std::string>& excludes, const char* file) {
-    if (excludes.empty()) fault(str(file, " excludes no module, not even the routers"));
+  void check_read_by_engines(const std::vector<std::string>& excludes) {
+    if (excludes.empty()) fault("no module is excluded, not even the routers");
     for (const ServingEngine engine : {ServingEngine::kVllm, ServingEngine::kSglang}) {
       faults(misread_modules(engine, excludes, in_.table, in_.quantized),
              str("is taken for the opposite of what it is by ", name_of(engine),
-                 ", from the list in ", file));
+                 ", from the list of excluded modules"));
     }
   }
 
@@ -185,6 +190,19 @@ void add_faults(const std::vector<std::string>& names, const std::string& what, 
   if (names.size() > kMaxNamed) {
     out.faults.push_back(str(names.size() - kMaxNamed, " more like it: ", what));
   }
+}
+
+Status add_descriptor_beside(const std::string& dir, Json& config_json) {
+  const Json* described = config_json.find("quantization_config");
+  const std::string path = dir + "/hf_quant_config.json";
+  if ((described && !described->is_null()) || !file_exists(path)) return Ok{};
+  GLINT_TRY(const Json json, read_json_file(path));
+  const Json* quantization = json.find("quantization");
+  if (!quantization || !quantization->is_object()) return Ok{};
+  Json found = *quantization;
+  found.set("quant_method", "modelopt");
+  config_json.set("quantization_config", std::move(found));
+  return Ok{};
 }
 
 std::string quant_method(const Json& config_json) {

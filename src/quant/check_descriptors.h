@@ -23,6 +23,10 @@ struct DescribedWeights {
 // Adds what is wrong to `out`. Fails on a file that is no JSON.
 Status check_descriptors(const DescribedWeights& weights, OutputCheck& out);
 
+// Sets the quantization_config of a config.json that has none from the hf_quant_config.json in
+// `dir`, if there is one: as engines do, for ModelOpt wrote no other descriptor once.
+Status add_descriptor_beside(const std::string& dir, Json& config_json);
+
 // As config.json says ("modelopt", "fp8", "compressed-tensors"); empty if it says nothing.
 std::string quant_method(const Json& config_json);
 

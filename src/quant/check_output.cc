@@ -51,6 +51,7 @@ class Checker {
   Result<OutputCheck> check() {
     GLINT_TRY(config_, read_config(options_.dir + "/config.json"));
     GLINT_TRY(config_json_, read_json_file(options_.dir + "/config.json"));
+    GLINT_TRY_STATUS(add_descriptor_beside(options_.dir, config_json_));
     GLINT_TRY(checkpoint_, Checkpoint::open(options_.dir));
     GLINT_TRY(const Inventory inventory, take_inventory(config_, *checkpoint_));
     out_.bytes = inventory.bytes;

@@ -248,6 +248,11 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   edit_json("hf_quant_config.json",
             [&](Json& json) { drop(json, "quantization", "exclude_modules", "lm_head"); });
   expect_fault("hf_quant_config.json and config.json list different modules");
+  edit_json("hf_quant_config.json", [&](Json& json) {
+    Json::Array& list = json.find("quantization")->find("exclude_modules")->as_array();
+    list.insert(list.begin(), {"lm_head", "lm_head"});
+  });
+  EXPECT_EQ(faults(), std::vector<std::string>{}) << "the same, in another order";
   fs::remove(dir_ / "out/hf_quant_config.json");
   expect_fault("hf_quant_config.json is missing");
   make({.layout = Nvfp4Layout::kCompressedTensors});
@@ -272,6 +277,16 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   make(kFp8);
   edit_json("config.json", [](Json& json) { json.set("quantization_config", nullptr); });
   expect_fault("config.json has no quantization_config");
+}
+
+TEST_F(CheckOutputTest, a_descriptor_that_lies_only_beside_config_json) {
+  make({});
+  edit_json("config.json", [](Json& json) { json.set("quantization_config", nullptr); });
+  EXPECT_EQ(faults(), std::vector<std::string>{});
+  edit_json("hf_quant_config.json", [](Json& json) {
+    json.find("quantization")->set("exclude_modules", Json::Array{"lm_head"});
+  });
+  expect_fault("is taken for the opposite of what it is by vLLM");
 }
 
 TEST_F(CheckOutputTest, an_index_that_does_not_fit) {
