@@ -30,7 +30,14 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
   if (model.empty()) return invalid("the model is empty; expected a directory or a hub id");
   if (model.find('\0') != model.npos)
     return invalid(str("the model ", quoted(model, kMaxShown), " holds a NUL, which no path does"));
-  if (is_directory(model)) return model;
+  if (is_directory(model)) {
+    if (!is_directory(model + "/snapshots") || is_present(model + "/config.json")) return model;
+    return invalid(
+        str(quoted(model, kMaxShown),
+            " is the cache's folder of all revisions; expected the model's id, or one of "
+            "the folders in ",
+            model, "/snapshots"));
+  }
   std::error_code error;
   const auto type = std::filesystem::status(model, error).type();
   if (error && error != std::errc::no_such_file_or_directory &&

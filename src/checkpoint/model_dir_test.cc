@@ -48,6 +48,11 @@ TEST(ModelDir, what_is_no_model_is_told_in_one_sentence) {
   EXPECT_EQ(refusal("zai-org/GLM-6", dir.path()),
             "there is no directory \"zai-org/GLM-6\" and no model of that name in " + dir.path() +
                 "; `glint pull zai-org/GLM-6` fetches a model");
+  dir.write("models--a--b/snapshots/abc/config.json", "{}");
+  EXPECT_EQ(
+      refusal(dir / "models--a--b", dir.path()),
+      str("\"", dir / "models--a--b", "\" is the cache's folder of all revisions; expected the ",
+          "model's id, or one of the folders in ", dir / "models--a--b/snapshots"));
   const std::string file = dir.write("file", "");
   EXPECT_EQ(refusal(file, dir.path()),
             str("\"", file, "\" is a file; expected the directory of a checkpoint"));
