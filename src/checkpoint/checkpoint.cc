@@ -17,6 +17,8 @@ namespace {
 using Types = std::initializer_list<StoredType>;
 constexpr Types kDenseTypes = {StoredType::kBF16, StoredType::kF32, StoredType::kF16};
 constexpr Types kFp8Types = {StoredType::kF8E4M3};
+constexpr const char* kExpectedWeight =
+    "; expected a weight in BF16, F32, F16, FP8 (F8_E4M3) or NVFP4 (U8)";
 constexpr Types kScaleTypes = {StoredType::kF32, StoredType::kBF16, StoredType::kF16,
                                StoredType::kF8E8M0};
 
@@ -119,9 +121,7 @@ Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, st
     return nvfp4(*data, name, shape);
   }
   if (const StoredTensor* data = source_->find(name + ".qweight")) {
-    return invalid(in_file(*data) +
-                   " is packed as AWQ or GPTQ; expected a weight in BF16, F32, "
-                   "F16, FP8 or NVFP4");
+    return invalid(in_file(*data) + " is packed as AWQ or GPTQ" + kExpectedWeight);
   }
   return stacked_expert(name, shape);
 }
@@ -140,6 +140,7 @@ Result<Tensor> Checkpoint::vector_f32(std::string_view name, std::int64_t size) 
 
 Result<Weight> Checkpoint::dense(const StoredTensor& data, const std::string& name,
                                  const Shape& shape) {
+  if (!contains(kDenseTypes, data.type)) return other_format(data);
   GLINT_TRY_STATUS(expect(data, kDenseTypes, shape));
   for (const char* suffix : {".weight_scale_inv", ".weight_scale", ".weight_scale_2"}) {
     if (has(name + suffix)) {
@@ -205,6 +206,7 @@ Tensor Checkpoint::expand_rows(const Tensor& codes, const Tensor& scales) {
 Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& name,
                                  const Shape& shape) {
   const std::int64_t rows = shape[0], cols = shape[1];
+  if (data.type != StoredType::kU8) return other_format(data);
   if (cols % kNvfp4Group) {
     return invalid(str(in_file(data), " is packed, but its ", cols,
                        " inputs are no multiple of 16; expected groups of 16"));
@@ -282,6 +284,10 @@ Status Checkpoint::expect(const StoredTensor& tensor, std::initializer_list<Stor
   for (const StoredType type : types) wanted += str(wanted.empty() ? "" : " or ", name_of(type));
   return invalid(str(in_file(tensor), " is ", tensor.describe(), "; expected ", wanted, " ",
                      describe_shape(shape)));
+}
+
+Error Checkpoint::other_format(const StoredTensor& data) const {
+  return invalid(str(in_file(data), " is ", data.describe(), kExpectedWeight));
 }
 
 Result<float> Checkpoint::scalar(const std::string& name) {

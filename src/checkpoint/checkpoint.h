@@ -76,6 +76,8 @@ class Checkpoint {
   Result<Weight> nvfp4(const StoredTensor& data, const std::string& name, const Shape& shape);
   Result<Weight> stacked_expert(const std::string& name, const Shape& shape);
   Result<const StoredTensor*> require(const std::string& name) const;
+  // The refusal of a weight that is stored as nothing that is read: integers, other floats.
+  Error other_format(const StoredTensor& data) const;
   // Fails unless `tensor` is one of `types` and has `shape`.
   Status expect(const StoredTensor& tensor, std::initializer_list<StoredType> types,
                 const Shape& shape) const;

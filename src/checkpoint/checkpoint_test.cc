@@ -243,14 +243,17 @@ TEST_F(CheckpointTest, what_does_not_fit_is_refused_with_file_tensor_and_expecta
   EXPECT_EQ(
       refusal({{"x.qweight", "I32", "[1,1]", f32_bytes({1})}}, 1, 8),
       "tensor \"x.qweight\" is packed as AWQ or GPTQ; expected a weight in BF16, F32, F16, FP8 "
-      "or NVFP4");
+      "(F8_E4M3) or NVFP4 (U8)");
   EXPECT_EQ(refusal({{"x.pre_quant_scale", "BF16", "[1]", bf16_bytes({1})}}, 1, 1),
             "tensor \"x.pre_quant_scale\" scales inputs, which is not supported; take a checkpoint "
             "without (no AWQ)");
   EXPECT_EQ(refusal({{"x.weight", "BF16", "[1]", bf16_bytes({1})}}, 1, 1),
             "tensor \"x.weight\" is BF16 [1]; expected BF16 or F32 or F16 [1, 1]");
-  EXPECT_EQ(refusal({{"x.weight", "I32", "[1,1]", f32_bytes({1})}}, 1, 1),
-            "tensor \"x.weight\" is I32 [1, 1]; expected BF16 or F32 or F16 [1, 1]");
+  for (const char* name : {"x.weight", "x.weight_packed"}) {
+    EXPECT_EQ(refusal({{name, "I32", "[1,1]", f32_bytes({1})}}, 1, 8),
+              str("tensor \"", name, "\" is I32 [1, 1]; expected a weight in BF16, F32, F16, FP8 ",
+                  "(F8_E4M3) or NVFP4 (U8)"));
+  }
   EXPECT_EQ(refusal({{"x.weight", "BF16", "[1,1]", bf16_bytes({1})},
                      {"x.weight_scale_inv", "F32", "[1,1]", f32_bytes({1})}},
                     1, 1),
