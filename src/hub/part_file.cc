@@ -127,7 +127,8 @@ Status PartFile::append(int part, std::string_view bytes) {
 
 Status PartFile::finish(const std::string& target) {
   if (fsync(file_.get()) != 0) return failed("write");
-  if (std::rename(path_.c_str(), target.c_str()) != 0) return failed("rename");
+  if (std::rename(path_.c_str(), target.c_str()) != 0)
+    return invalid(str("cannot write ", quoted(target, 4096), ": ", std::strerror(errno)));
   unlink(record_of(path_).c_str());
   return Ok{};
 }

@@ -43,6 +43,13 @@ TEST_F(PartFileTest, parts_come_in_any_order_and_are_known_to_the_next_program) 
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
 }
 
+TEST_F(PartFileTest, a_folder_in_the_place_of_the_whole_file_is_named) {
+  std::filesystem::create_directory(folder + "/abc");
+  const Status done = open().finish(folder + "/abc");
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().message, "cannot write \"" + folder + "/abc\": Is a directory");
+}
+
 TEST_F(PartFileTest, what_belongs_to_another_file_is_not_used) {
   EXPECT_TRUE(open().append(0, "abcd").ok());
   EXPECT_EQ(open(11, 4).bytes_done(), 0);
