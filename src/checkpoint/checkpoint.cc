@@ -126,6 +126,17 @@ Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, st
   return stacked_expert(name, shape);
 }
 
+Result<WeightFormat> Checkpoint::format(const std::string& name, std::int64_t rows,
+                                        std::int64_t cols) {
+  const std::size_t copies = owned_.size();
+  only_checks_ = true;
+  Result<Weight> checked = weight(name, rows, cols);
+  only_checks_ = false;
+  owned_.resize(copies);
+  if (!checked.ok()) return std::move(checked).take_error();
+  return checked.value().format;
+}
+
 Result<Tensor> Checkpoint::vector(std::string_view name, std::int64_t size) {
   GLINT_TRY(const StoredTensor* tensor, require(std::string(name)));
   GLINT_TRY_STATUS(expect(*tensor, kDenseTypes, {size}));
@@ -195,6 +206,7 @@ Result<Tensor> Checkpoint::block_scales(const StoredTensor& stored, const Shape&
 
 Tensor Checkpoint::expand_rows(const Tensor& codes, const Tensor& scales) {
   const std::int64_t rows = codes.dim(0), cols = codes.dim(1);
+  if (only_checks_) return Tensor(nullptr, DType::kF32, {rows, cols});
   const float* scale = scales.ptr<float>();
   auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(rows * cols) * 4));
   for (std::int64_t i = 0; i < rows * cols; ++i) {
@@ -307,6 +319,7 @@ Tensor Checkpoint::view(const StoredTensor& tensor) {
   const DType dtype = *to_dtype(tensor.type);
   // Views are read-only by contract; Tensor has no const twin.
   auto* data = const_cast<std::byte*>(tensor.bytes.data());
+  if (is_unread(tensor)) return shaped(data, dtype, tensor);
   if (reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(size_of(dtype))) {
     data = own(tensor.bytes.size());
     std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
@@ -316,6 +329,7 @@ Tensor Checkpoint::view(const StoredTensor& tensor) {
 
 Tensor Checkpoint::view_f32(const StoredTensor& tensor) {
   if (tensor.type == StoredType::kF32) return view(tensor);
+  if (is_unread(tensor)) return shaped(nullptr, DType::kF32, tensor);
   auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(tensor.size()) * 4));
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
     if (tensor.type == StoredType::kF8E8M0) {

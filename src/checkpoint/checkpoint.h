@@ -52,6 +52,9 @@ class Checkpoint {
   // rows first) and "down_proj".
   Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols);
 
+  // The format of weight(), which is checked as there, by headers and single numbers alone.
+  Result<WeightFormat> format(const std::string& name, std::int64_t rows, std::int64_t cols);
+
   // The f32 or bf16 vector [size] of that full name ("...input_layernorm.weight").
   Result<Tensor> vector(std::string_view name, std::int64_t size);
   // The same as f32, whatever it is stored as.
@@ -83,6 +86,8 @@ class Checkpoint {
                 const Shape& shape) const;
   Result<float> scalar(const std::string& name);
   std::string in_file(const StoredTensor& tensor) const;
+  // Whether a view has a shape only: format() is asked for, and no single number.
+  bool is_unread(const StoredTensor& tensor) const { return only_checks_ && tensor.size() != 1; }
   // The elements of `tensor`, at an address that suits their type; F16 as f32.
   Tensor view(const StoredTensor& tensor);
   // The elements of `tensor`, which is F32, BF16, F16 or E8M0, as f32.
@@ -92,6 +97,7 @@ class Checkpoint {
 
   std::shared_ptr<const TensorSource> source_;
   std::vector<std::unique_ptr<std::byte[]>> owned_;
+  bool only_checks_ = false;
 };
 
 }  // namespace glint

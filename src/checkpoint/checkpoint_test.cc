@@ -1,7 +1,10 @@
 #include "checkpoint/checkpoint.h"
 
+#include <sys/mman.h>
+
 #include <cmath>
 
+#include "checkpoint/memory_source.h"
 #include "checkpoint/test_files.h"
 
 namespace glint {
@@ -225,6 +228,38 @@ TEST_F(CheckpointTest, half_precision_becomes_f32_exactly) {
   EXPECT_EQ(b.ptr<float>()[0], 1);
   EXPECT_TRUE(std::signbit(b.ptr<float>()[1]));
   EXPECT_EQ(row_of(checkpoint.weight(p + "1.down_proj", 1, 1).value(), 0)[0], 2);
+}
+
+// Memory that ends the program if it is read.
+struct ForbiddenMemory {
+  ~ForbiddenMemory() { munmap(data, kBytes); }
+  std::span<const std::byte> take(std::size_t bytes) {
+    return {static_cast<const std::byte*>(data) + 1, bytes};
+  }
+  static constexpr std::size_t kBytes = 4096;
+  void* data = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+};
+
+TEST(Checkpoint, tells_formats_without_reading_the_weights) {
+  ForbiddenMemory memory;
+  const auto stored = [&](const char* name, StoredType type, std::vector<std::int64_t> shape) {
+    StoredTensor tensor = {.name = name, .type = type, .shape = std::move(shape)};
+    tensor.bytes = memory.take(static_cast<std::size_t>(tensor.size() * bits_of(type) / 8));
+    return tensor;
+  };
+  Checkpoint checkpoint(std::make_shared<MemorySource>(
+      "m", std::vector<StoredTensor>{
+               stored("half.weight", StoredType::kF16, {4, 8}),
+               stored("odd.weight", StoredType::kBF16, {4, 8}),
+               stored("rows.weight", StoredType::kF8E4M3, {4, 8}),
+               stored("rows.weight_scale", StoredType::kBF16, {4, 1}),
+               stored("p.mlp.experts.gate_up_proj", StoredType::kF16, {2, 8, 8})}));
+  EXPECT_EQ(checkpoint.format("half", 4, 8).value(), WeightFormat::kF32);
+  EXPECT_EQ(checkpoint.format("odd", 4, 8).value(), WeightFormat::kBF16);
+  EXPECT_EQ(checkpoint.format("rows", 4, 8).value(), WeightFormat::kF32);
+  EXPECT_EQ(checkpoint.format("p.mlp.experts.1.up_proj", 4, 8).value(), WeightFormat::kF32);
+  EXPECT_EQ(checkpoint.format("half", 4, 9).error().message,
+            "m: tensor \"half.weight\" is F16 [4, 8]; expected BF16 or F32 or F16 [4, 9]");
 }
 
 TEST_F(CheckpointTest, a_vector_can_be_had_as_f32_whatever_it_is_stored_as) {

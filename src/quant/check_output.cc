@@ -104,10 +104,9 @@ class Checker {
       if (!table_[i].is_matrix()) continue;
       for (int expert = 0; expert < table_[i].num_copies(); ++expert) {
         const std::string name = table_[i].name_of_copy(expert);
-        const auto weight = checkpoint_->weight(name, table_[i].rows, table_[i].cols);
-        checkpoint_->release_copies();
-        if (!weight.ok()) continue;  // told by the inventory
-        const WeightFormat format = stored_format(name, weight.value().format);
+        const auto found = checkpoint_->format(name, table_[i].rows, table_[i].cols);
+        if (!found.ok()) continue;  // told by the inventory
+        const WeightFormat format = stored_format(name, found.value());
         const bool packed = format == WeightFormat::kNvfp4 || format == WeightFormat::kFp8Block;
         if (expert == 0) quantized_[i] = packed;
         if (packed != quantized_[i]) {

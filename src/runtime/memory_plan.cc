@@ -65,10 +65,9 @@ std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& co
   std::map<std::string, WeightFormat> formats;
   for (const ModelTensor& tensor : tensors) {
     if (!tensor.is_matrix() || !checkpoint.has_weight(tensor.name_of_copy(0))) continue;
-    const Result<Weight> weight =
-        checkpoint.weight(tensor.name_of_copy(0), tensor.rows, tensor.cols);
-    if (weight.ok()) formats[tensor.name] = weight.value().format;
-    checkpoint.release_copies();
+    const Result<WeightFormat> format =
+        checkpoint.format(tensor.name_of_copy(0), tensor.rows, tensor.cols);
+    if (format.ok()) formats[tensor.name] = format.value();
   }
   return by_name(std::move(formats));
 }
