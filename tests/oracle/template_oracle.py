@@ -113,6 +113,14 @@ def check_snippets(env, driver, snippets, name):
     return comparison.report(name)
 
 
+def with_thoughts(messages):
+    """As transformers hands messages over: a thought is read under each of its names."""
+    for message in messages:
+        names = ("reasoning_content", "thinking", "reasoning")
+        thought = next((message[name] for name in names if message.get(name) is not None), None)
+        yield message if thought is None else {**message, "reasoning_content": thought}
+
+
 def check_template(env, glint, path, conversations):
     source = open(path, encoding="utf-8", newline="").read()
     lines = "\n".join(json.dumps(c) for c in conversations) + "\n"
@@ -122,7 +130,7 @@ def check_template(env, glint, path, conversations):
     assert len(replies) == len(conversations), f"{len(replies)} answers to {len(conversations)} lines"
     comparison = Comparison(may_decline=False)  # a served template has nothing that is refused
     for conversation, reply in zip(conversations, replies):
-        variables = {"messages": conversation["messages"], "tools": conversation["tools"], **conversation["kwargs"]}
+        variables = {"messages": list(with_thoughts(conversation["messages"])), "tools": conversation["tools"], **conversation["kwargs"]}
         wanted, error = expected(env, source, variables)
         comparison.add(f"{path} {json.dumps(conversation)}", wanted, error, reply)
     return comparison.report(path)

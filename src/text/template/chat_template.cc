@@ -38,6 +38,18 @@ Json special_tokens(const Json& tokenizer_config, const Json& special_tokens_map
   return tokens;
 }
 
+// Templates read a message's thought as "reasoning_content"; data has it under other names, too.
+void name_thought(Json& message) {
+  const auto given = [&](const char* name) -> const Json* {
+    const Json* value = message.find(name);
+    return value && !value->is_null() ? value : nullptr;
+  };
+  if (!message.is_object() || given("reasoning_content")) return;
+  const Json* thought = given("thinking");
+  if (!thought) thought = given("reasoning");
+  if (thought) message.set("reasoning_content", Json(*thought));
+}
+
 bool is_glm(const Json& config) {
   const Json* type = config.find("model_type");
   return type && type->is_string() && type->as_string().starts_with("glm");
@@ -144,7 +156,9 @@ Result<std::string> ChatTemplate::render(const Json& messages, const Json& tools
   if (!kwargs.is_null() && !kwargs.is_object())
     return invalid(str("kwargs are ", kwargs.kind(), ", not an object"));
   Json variables = special_tokens_;
-  variables.set("messages", messages);
+  Json named = messages;
+  for (Json& message : named.as_array()) name_thought(message);
+  variables.set("messages", std::move(named));
   variables.set("tools", tools);
   if (kwargs.is_object()) {
     for (const auto& [name, value] : kwargs.as_object()) variables.set(name, value);

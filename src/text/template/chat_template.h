@@ -33,7 +33,9 @@ class ChatTemplate {
   Status take_special_tokens(const std::string& dir);
 
   // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go
-  // before special tokens of the same name) to the template as they are. Thread-safe.
+  // before special tokens of the same name) to the template as they are, but for a message's
+  // "thinking" or "reasoning", which is its "reasoning_content" where it has none: as transformers
+  // does. Thread-safe.
   Result<std::string> render(const Json& messages, const Json& tools, const Json& kwargs) const;
 
   // The text of the template (the default one of several).

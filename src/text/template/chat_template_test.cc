@@ -37,6 +37,19 @@ const char* const kToolsText =
     "<tool_call>{function-name}<arg_key>{arg-key-1}</arg_key><arg_value>{arg-value-1}</arg_value>"
     "<arg_key>{arg-key-2}</arg_key><arg_value>{arg-value-2}</arg_value>...</tool_call>";
 
+TEST(ChatTemplate, a_thought_is_read_under_each_of_its_names) {
+  const ChatTemplate chat = ChatTemplate::open(kRoot + "/models/glm5-tiny").value();
+  const auto of = [&](const std::string& fields) {
+    return render(chat, R"({"messages": [{"role": "assistant", "content": "2", )" + fields + "}]}");
+  };
+  const std::string wanted = "[gMASK]<sop><|assistant|><think>easy</think>2";
+  EXPECT_EQ(of(R"("reasoning_content": "easy", "thinking": "other")"), wanted);
+  EXPECT_EQ(of(R"("reasoning_content": null, "thinking": "easy", "reasoning": "other")"), wanted);
+  EXPECT_EQ(of(R"("thinking": null, "reasoning": "easy")"), wanted);
+  EXPECT_EQ(of(R"("reasoning_content": "", "reasoning": "other")"),
+            "[gMASK]<sop><|assistant|></think>2");
+}
+
 TEST(Glm5Template, conversations_without_tools) {
   const ChatTemplate chat = ChatTemplate::open(kRoot + "/models/glm5-tiny").value();
   EXPECT_EQ(
