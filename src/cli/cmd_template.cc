@@ -64,8 +64,9 @@ Command template_command() {
        .description =
            "Renders messages with the checkpoint's chat template, or with a template file, as "
            "transformers does: what it prints is what the model would read. Messages, tools and "
-           "kwargs (add_generation_prompt, enable_thinking ...) reach the template as they are. A "
-           "line that cannot be answered is answered {\"error\": ...}, and the exit code stays 0. "
+           "kwargs (add_generation_prompt, enable_thinking ...) reach the template as they are; "
+           "thoughts may be called reasoning_content, thinking or reasoning. A line that cannot be "
+           "answered is answered {\"error\": ...}, and the exit code stays 0. "
            "Without --jsonl it prints the template.",
        .examples = {{"echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' | "
                      "glint template models/glm5-tiny --jsonl",

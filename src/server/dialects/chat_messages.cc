@@ -64,6 +64,7 @@ Json read_call(RequestReader& c) {
 void read_assistant(RequestReader& m, Json& out) {
   std::string reasoning;
   m.text("reasoning", reasoning);
+  m.text("thinking", reasoning);
   m.text("reasoning_content", reasoning);
   if (!reasoning.empty()) out.set("reasoning_content", reasoning);
   Json::Array calls;

@@ -269,6 +269,12 @@ TEST(OpenAiRequest, conversations_become_what_templates_expect) {
             R"({"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1}}},)"
             R"({"id":"c2","type":"function","function":{"name":"g","arguments":{}}}]},)"
             R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
+  const Parsed thoughts = messages(R"([
+    {"role": "assistant", "content": "a", "reasoning": "x", "thinking": "why"},
+    {"role": "assistant", "content": "a", "thinking": null, "reasoning_content": "why"}])");
+  ASSERT_FALSE(thoughts.error) << thoughts.error->message;
+  for (const Json& message : thoughts.request.chat->messages)
+    EXPECT_EQ(*message.find("reasoning_content"), Json("why"));
   const Parsed nothing = messages(R"([{"role": "assistant", "content": null},
     {"role": "tool", "tool_call_id": "c1", "content": null}])");
   ASSERT_FALSE(nothing.error) << nothing.error->message;
