@@ -64,6 +64,7 @@ Result<std::vector<std::string>> server_origins(const std::vector<std::string>& 
       origins.push_back(url.origin);
     }
   }
+  if (origins.empty()) return invalid("names no server; expected HOST:PORT");
   return origins;
 }
 

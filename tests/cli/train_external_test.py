@@ -243,7 +243,7 @@ def what_does_not_fit_is_refused(tmp):
     for args, words in ((("--spec", "mtp:1"), ["--spec", "give it to the servers"]), (("--rollout-regex", "a"), ["--rollout-regex", "only an engine here"]),
                         (("--rollout-external-timeout", 0), ["--rollout-external-timeout is 0"])):
         refused(*train(tmp / "out", *args, servers=("a:1",)), words=words)
-    for address, word in (("ftp://a", "ftp"), ("a:1/x", "has a path"), ("a:1,a:1", "comes twice")):
+    for address, word in (("ftp://a", "ftp"), ("a:1/x", "has a path"), ("a:1,a:1", "comes twice"), (",", "names no server"), ("", "names no server")):
         refused(*train(tmp / "out", servers=(address,)), words=["--rollout-external-engine-addrs", word])
     # A signal ends the waiting.
     with subprocess.Popen([GLINT, *map(str, train(tmp / "out", servers=("127.0.0.1:9",)))], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
