@@ -106,7 +106,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(ranks->make_parameters());
   GLINT_TRY_STATUS(check_gradient_file(ranks->trained(), options.out));
 
-  const int batches = ranks->num_batches(plain(sequences), options.batch_tokens);
+  const int batches = ranks->num_batches(plain(sequences), options.batch_tokens, mtp);
   const InterruptGuard interrupt;
   const auto start = std::chrono::steady_clock::now();
   std::optional<Progress> progress;

@@ -32,8 +32,8 @@ GradientPass::GradientPass(LoadedModel& model, TapeOps& tape, int ranks)
               "the model runs on other ops");
 }
 
-int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens) const {
-  return static_cast<int>(batches_of(sequences, batch_tokens).size());
+int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens, bool drafts) const {
+  return static_cast<int>(own_batches(sequences, batch_tokens, drafts).size());
 }
 
 Status GradientPass::prepare(Sequences sequences, bool drafts, bool learns,
@@ -44,9 +44,8 @@ Status GradientPass::prepare(Sequences sequences, bool drafts, bool learns,
   }
   // Also for no tokens, which meet the others'.
   BatchShape most = {.sequences = 1, .longest = 1, .pages = 1, .learns = learns};
-  for (const Sequences batch : batches_of(sequences, batch_tokens)) {
-    const bool shares = model_.shard().shape.cp == 1;
-    most = larger(most, shape_of(batch, shares, drafts, learns));
+  for (const Sequences batch : own_batches(sequences, batch_tokens, drafts)) {
+    most = larger(most, shape_of(batch, shares(), drafts, learns));
   }
   return make_room_on_all(most);
 }
@@ -117,11 +116,17 @@ PassMemory GradientPass::used_memory() {
           .gradients = context_.gradients().scratch_bytes()};
 }
 
+// The draft layer computes all rows of each sequence, so its batches count them.
+std::vector<Sequences> GradientPass::own_batches(Sequences sequences, std::int64_t batch_tokens,
+                                                 bool drafts) const {
+  return batches_of(sequences, batch_tokens, shares() && !drafts);
+}
+
 // Ranks that share experts run as many batches each, of which some may be empty.
-std::vector<std::span<const TrainSequence>> GradientPass::batches(Sequences sequences,
-                                                                  std::int64_t batch_tokens) const {
+std::vector<Sequences> GradientPass::batches(Sequences sequences, std::int64_t batch_tokens,
+                                             bool drafts) const {
   const Mesh& mesh = model_.options().mesh;
-  std::vector<Sequences> all = batches_of(sequences, batch_tokens);
+  std::vector<Sequences> all = own_batches(sequences, batch_tokens, drafts);
   if (mesh.ep->size() > 1) {
     const auto counts = all_of(static_cast<std::int32_t>(all.size()), *mesh.ep);
     all.resize(static_cast<std::size_t>(std::ranges::max(counts)), sequences.last(0));
@@ -143,7 +148,7 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
   GLINT_TRY_STATUS(prepare(sequences, mtp, true, batch_tokens));
   LossSums sums = {.tokens = count_targets(sequences, 1),
                    .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
-  const std::vector<Sequences> all = batches(sequences, batch_tokens);
+  const std::vector<Sequences> all = batches(sequences, batch_tokens, mtp);
   const OnPart done = after_part(on_part);
   const auto make = [&](std::size_t i, Arena& saved) {
     LossTerms own = terms;
@@ -172,7 +177,7 @@ Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float 
   const OnPart done = after_part(on_part);
   std::vector<TokenScores> scores;
   StageSignal signal(model_.shard(), model_.options().mesh);
-  for (const Sequences batch : batches(sequences, batch_tokens)) {
+  for (const Sequences batch : batches(sequences, batch_tokens, drafts)) {
     if (model_.shard().shape.pp > 1) {
       signal.hear(on_part);
       signal.tell();

@@ -24,8 +24,8 @@ class GradientPass final : public GradientSource {
 
   // Parts on this stage.
   int parts_of_batch() const { return 2 * model_.shard().layers.size() + 2; }
-  int num_batches(std::span<const TrainSequence> sequences,
-                  std::int64_t batch_tokens) const override;
+  int num_batches(std::span<const TrainSequence> sequences, std::int64_t batch_tokens,
+                  bool drafts) const;
 
   Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                        std::int64_t batch_tokens, const OnPart& on_part = {}) override;
@@ -50,8 +50,13 @@ class GradientPass final : public GradientSource {
   Status make_room_on_all(const BatchShape& most);
   Status make_room(const BatchShape& shape);
   bool reserve(PassTrial& trial, const PassMemory& need, const BatchShape& shape);
+  // Whether what sequences have in common is computed once.
+  bool shares() const { return model_.shard().shape.cp == 1; }
+  std::vector<std::span<const TrainSequence>> own_batches(std::span<const TrainSequence> sequences,
+                                                          std::int64_t batch_tokens,
+                                                          bool drafts) const;
   std::vector<std::span<const TrainSequence>> batches(std::span<const TrainSequence> sequences,
-                                                      std::int64_t batch_tokens) const;
+                                                      std::int64_t batch_tokens, bool drafts) const;
   OnPart after_part(const OnPart& on_part) const;
 
   LoadedModel& model_;

@@ -69,8 +69,6 @@ class GradientSource {
   // Makes room for batches of up to this shape ahead of the first one, or fails, naming what they
   // need. Without it each call makes room for its own before it begins.
   virtual Status reserve(const BatchShape& most) = 0;
-  virtual int num_batches(std::span<const TrainSequence> sequences,
-                          std::int64_t batch_tokens) const = 0;
 
   // Adds the gradient of `terms` to the parameters'. Sequences are cut into batches of at most
   // `batch_tokens` tokens, or of one longer sequence. One that predicts nothing adds nothing. With

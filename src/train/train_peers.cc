@@ -169,11 +169,6 @@ Status ScoresOfFirst::reserve(const BatchShape& most) {
   return peers_.on_first([&] { return own_->reserve(most); });
 }
 
-int ScoresOfFirst::num_batches(std::span<const TrainSequence> sequences,
-                               std::int64_t batch_tokens) const {
-  return static_cast<int>(batches_of(sequences, batch_tokens).size());
-}
-
 Result<LossSums> ScoresOfFirst::add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
                                     const OnPart&) {
   return unsupported("a model that only scores has no gradient");

@@ -67,8 +67,6 @@ class ScoresOfFirst final : public GradientSource {
   ScoresOfFirst(const TrainPeers& peers, GradientSource* own) : peers_(peers), own_(own) {}
 
   Status reserve(const BatchShape& most) override;
-  int num_batches(std::span<const TrainSequence> sequences,
-                  std::int64_t batch_tokens) const override;
   // Not for it.
   Result<LossSums> add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
                        const OnPart&) override;

@@ -86,7 +86,6 @@ TEST(TrainPeers, alone_nothing_moves) {
 class FixedScores final : public GradientSource {
  public:
   Status reserve(const BatchShape&) override { return Ok{}; }
-  int num_batches(std::span<const TrainSequence>, std::int64_t) const override { return 1; }
   Result<LossSums> add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
                        const OnPart&) override {
     return LossSums{};

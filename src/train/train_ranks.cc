@@ -168,11 +168,11 @@ Status TrainRanks::reserve(const BatchShape& most) {
   return on_all([&](int rank, const OnPart&) { return pass(rank).reserve(most); });
 }
 
-int TrainRanks::num_batches(std::span<const TrainSequence> sequences,
-                            std::int64_t batch_tokens) const {
+int TrainRanks::num_batches(std::span<const TrainSequence> sequences, std::int64_t batch_tokens,
+                            bool drafts) const {
   int sum = 0, most = 0;
   for (const auto& part : dealt_out(sequences)) {
-    const int count = parts_[0].pass->num_batches(part, batch_tokens);
+    const int count = parts_[0].pass->num_batches(part, batch_tokens, drafts);
     sum += count;
     most = std::max(most, count);
   }
@@ -191,7 +191,7 @@ int TrainRanks::parts_of_batch() const {
 std::vector<std::span<const TrainSequence>> TrainRanks::dealt_out(
     std::span<const TrainSequence> sequences) const {
   std::vector<std::span<const TrainSequence>> all;
-  for (const auto& part : parts_of(sequences, shape().num_sequence_shards()))
+  for (const auto& part : parts_of(sequences, shape().num_sequence_shards(), shape().cp == 1))
     all.insert(all.end(), static_cast<std::size_t>(shape().cp), part);
   return all;
 }

@@ -58,8 +58,8 @@ class TrainRanks final : public GradientSource {
   Status on_all(const Work& work, const OnPart& on_part = {});
 
   Status reserve(const BatchShape& most) override;
-  int num_batches(std::span<const TrainSequence> sequences,
-                  std::int64_t batch_tokens) const override;
+  int num_batches(std::span<const TrainSequence> sequences, std::int64_t batch_tokens,
+                  bool drafts) const;
   int parts_of_batch() const;  // of all stages
   // `on_part` is called by one rank at a time.
   Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,

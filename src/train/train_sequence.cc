@@ -79,13 +79,15 @@ std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b) {
 }
 
 std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
-                                                       std::int64_t batch_tokens) {
+                                                       std::int64_t batch_tokens, bool shares) {
   std::vector<std::span<const TrainSequence>> batches;
   std::size_t begin = 0;
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::int64_t more = all[i].size();
-    if (i > begin) more -= static_cast<std::int64_t>(common_tokens(all[i - 1], all[i]));
+    if (shares && i > begin) {
+      more -= static_cast<std::int64_t>(common_tokens(all[i - 1], all[i]));
+    }
     if (i > begin && tokens + more > batch_tokens) {
       batches.push_back(all.subspan(begin, i - begin));
       begin = i;
@@ -120,12 +122,14 @@ BatchShape shape_of(std::int64_t rows, std::int64_t sequences, std::int64_t long
           .learns = true};
 }
 
-std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all,
-                                                     int ranks) {
+std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all, int ranks,
+                                                     bool shares) {
   std::vector<std::int64_t> costs;
   for (std::size_t i = 0; i < all.size(); ++i) {
     costs.push_back(all[i].size());
-    if (i > 0) costs.back() -= static_cast<std::int64_t>(common_tokens(all[i - 1], all[i]));
+    if (shares && i > 0) {
+      costs.back() -= static_cast<std::int64_t>(common_tokens(all[i - 1], all[i]));
+    }
   }
   const std::int64_t total = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
   // A sequence belongs to the rank in whose share of all tokens its middle lies.

@@ -52,10 +52,11 @@ int num_moe_layers(const ModelConfig& config);
 // How many first tokens of `a` may stand for those of `b`: the same, with the same experts.
 std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b);
 
-// The sequences, cut before each that would make a batch larger than `batch_tokens`. Tokens that a
-// sequence has in common with the one before it in its batch do not count (train/packed_rows.h).
+// The sequences, cut before each that would make a batch larger than `batch_tokens`. With `shares`
+// tokens that a sequence has in common with the one before it in its batch do not count
+// (train/packed_rows.h).
 std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
-                                                       std::int64_t batch_tokens);
+                                                       std::int64_t batch_tokens, bool shares);
 
 // A batch, or one that is as large as each of several.
 struct BatchShape {
@@ -76,7 +77,8 @@ BatchShape larger(const BatchShape& a, const BatchShape& b);
 BatchShape shape_of(std::int64_t rows, std::int64_t sequences, std::int64_t longest, bool drafts);
 
 // The sequences in as many parts as there are ranks, one after another, of about as many tokens to
-// compute each. Parts may be empty.
-std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all, int ranks);
+// compute each; `shares` as in batches_of(). Parts may be empty.
+std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all, int ranks,
+                                                     bool shares);
 
 }  // namespace glint

@@ -320,7 +320,7 @@ TEST(Training, what_sequences_share_is_computed_once_with_the_same_bits_and_grad
                 0)
           << "sequence " << i;
     }
-    EXPECT_EQ(trained.pass->num_batches(each, 700), 1);  // of 960 tokens
+    EXPECT_EQ(trained.pass->num_batches(each, 700, false), 1);  // of 960 tokens
   }
 }
 
@@ -571,6 +571,17 @@ TEST(Training, a_batch_takes_the_memory_that_was_planned) {
       EXPECT_LE(static_cast<double>(planned.*part), most * static_cast<double>(used.*part));
     }
   }
+}
+
+// The draft layer computes what sequences share once for each.
+TEST(Training, a_batch_with_drafts_takes_no_more_memory_than_one_of_so_many_tokens) {
+  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  const TokenSequences sequences = sharing_rows();
+  const std::unique_ptr<PassTrial> trial = PassTrial::make(*trained.model, *trained.tape).value();
+  const PassMemory planned = trial->run(shape_of(300, 9, 150, true), false).value();
+  trained.run(sequences, {.mtp_weight = 0.5f}, 300);
+  EXPECT_LE(trained.pass->used_memory().total(), planned.total());
+  EXPECT_EQ(trained.pass->num_batches(plain(sequences), 300, true), 4);
 }
 
 TEST(Training, batches_that_memory_does_not_hold_are_refused_before_they_run) {

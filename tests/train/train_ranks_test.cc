@@ -521,6 +521,25 @@ TEST(Trainer, a_gradient_that_is_no_number_on_one_rank_changes_no_weight_of_any)
   EXPECT_NE(weights_of(*trainer), before);
 }
 
+// Where ranks share each sequence, all its rows are computed, also those in common.
+TEST(TrainRanks, that_share_sequences_count_what_these_have_in_common) {
+  const TokenId answers[] = {1, 2, 3, 4, 5, 6};
+  TokenSequences sequences;
+  for (const TokenId answer : answers) {
+    sequences.push_back(some_tokens({60})[0]);
+    sequences.back().resize(70, answer);
+  }
+  const auto pair = open_ranks(kTiny, {.cp = 2, .dp = 2});
+  EXPECT_EQ(pair->num_batches(plain(sequences), 210, false), 2 * 2);
+  const BatchShape most = shape_of(210, 3, 70, false);
+  const auto trial = PassTrial::make(pair->model(0), pair->tape(0)).value();
+  ASSERT_TRUE(pair->add(plain(sequences), {}, 210).ok());
+  EXPECT_LE(pair->pass(0).used_memory().total(), trial->run(most, false).value().total());
+  // Both pairs get as many.
+  EXPECT_EQ(open_ranks(kTiny, {.cp = 2, .dp = 4})->num_batches(plain(sequences), 210, false),
+            2 * 2);
+}
+
 TEST(TrainRanks, take_the_memory_that_they_planned) {
   const std::vector<TrainSequence> sequences =
       plain(some_tokens({120, 130, 121, 118, 100, 90, 110, 128}));
