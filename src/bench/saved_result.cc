@@ -30,12 +30,13 @@ Result<std::string> text(const Json& json, const char* name) {
 Result<Distribution> distribution(const Json& json, const std::string& name, int count) {
   Distribution out;
   if (!json.find(str("mean_", name, "_ms"))) return out;
-  out.count = static_cast<std::size_t>(count);
   for (const auto& [statistic, field] :
        {std::pair("mean", &out.mean), std::pair("std", &out.std), std::pair("median", &out.p50),
         std::pair("p90", &out.p90), std::pair("p95", &out.p95), std::pair("p99", &out.p99)}) {
     GLINT_TRY(*field, number(json, str(statistic, "_", name, "_ms")));
   }
+  // Zeros where no answer has one, as that between tokens where all are of one.
+  if (out.mean > 0) out.count = static_cast<std::size_t>(count);
   return out;
 }
 

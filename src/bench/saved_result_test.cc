@@ -66,6 +66,21 @@ TEST(SavedResult, leaves_out_what_others_leave_out) {
   EXPECT_EQ(read.value().result.summary.output_tokens_per_s(), 5);
 }
 
+// Answers of one token each have nothing between tokens.
+TEST(SavedResult, a_latency_that_no_answer_has_is_none) {
+  Measurement m = measured();
+  for (StreamRecord& record : m.result.records) {
+    record.chunks.resize(std::min<std::size_t>(record.chunks.size(), 1));
+    record.usage_tokens = std::min<std::int64_t>(record.usage_tokens, 1);
+  }
+  m.result.summary = summarize(m.result.records, m.result.summary.seconds);
+  const Result<Measurement> read = read_vllm_result(vllm_result(m, "", false));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read.value().result.summary.tpot_ms.count, 0u);
+  EXPECT_EQ(read.value().result.summary.itl_ms.count, 0u);
+  EXPECT_EQ(read.value().result.summary.ttft_ms.count, 1u);
+}
+
 TEST(SavedResult, refuses_what_it_cannot_draw) {
   const Json whole = vllm_result(measured(), "", true);
   const std::pair<Json, const char*> cases[] = {
