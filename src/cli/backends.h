@@ -1,4 +1,4 @@
-// The only place that names concrete backends.
+// Backends by the names that --backend gives them.
 #pragma once
 
 #include <memory>

@@ -255,8 +255,8 @@ Command quantize_command() {
        .summary = "write a checkpoint in NVFP4, FP8 or BF16",
        .description =
            "Reads SRC once and writes OUT, which vLLM, SGLang, TensorRT-LLM and glint load: NVFP4 "
-           "with 16 weights to a scale, FP8 with 128 x 128, or BF16 again from either. Memory "
-           "stays below 4 GB whatever the model's size, and no GPU is needed. If it is "
+           "with 16 weights to a scale, FP8 with 128 x 128, or BF16 again from either. It takes "
+           "a few hundred MB whatever the model's size, and no GPU. If it is "
            "interrupted or killed, the same command goes on where it was; the result is the same "
            "to the byte. Tokenizer, chat template and other small files are copied. It prints how "
            "far the weights moved; glint verify checks the result.",
