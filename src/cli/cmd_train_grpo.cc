@@ -75,7 +75,11 @@ class Run {
     if (options_.rm_type != kRemoteRule) {
       GLINT_TRY(rule_, Reward::named(options_.rm_type));
     }
-    GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
+    GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
+    GLINT_TRY(const std::string reference, peers_.on_first_text([&]() -> Result<std::string> {
+      return options_.ref_load.empty() ? base : model_dir(options_.ref_load, cli_);
+    }));
+    shutdown_.emplace();
     std::optional<std::string> latest;
     GLINT_TRY(latest, find_latest(options_.save, peers_, lock_));
     if (latest && !options_.resume) {
@@ -96,7 +100,7 @@ class Run {
         GLINT_TRY_STATUS(models_.trainer().make_room(options_.save));
       }
       GLINT_TRY(at_.base, base_of_run(base));
-      GLINT_TRY(at_.reference, models_.open_reference(base));
+      GLINT_TRY(at_.reference, models_.open_reference(reference));
       GLINT_TRY_STATUS(latest ? check_models(state) : Ok{});
       return open_rollouts(from);
     }));
@@ -240,7 +244,7 @@ class Run {
   }
 
   bool goes_on() {
-    interrupted_ = interrupted_ || shutdown_.wait_for(0);
+    if (shutdown_->wait_for(0)) interrupted_ = true;
     return !interrupted_;
   }
 
@@ -440,9 +444,10 @@ class Run {
   GrpoCommandOptions options_;
   const TrainPeers& peers_;
   Cli& cli_;
-  DirectoryLock lock_;  // of --save
-  ShutdownGuard shutdown_;
-  bool interrupted_ = false, unsaved_ = false;
+  DirectoryLock lock_;                     // of --save
+  std::optional<ShutdownGuard> shutdown_;  // after models are here: fetching has its own guard
+  std::atomic<bool> interrupted_ = false;  // also answers that are made beside training look
+  bool unsaved_ = false;
   const GradientPass::OnPart on_part_ = [this] { return goes_on(); };
   std::optional<Reward> rule_;
   std::optional<Tokenizer> tokenizer_;

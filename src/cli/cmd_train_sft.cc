@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/conversation.h"
-#include "cli/hub_model.h"
 #include "cli/interrupt.h"
 #include "cli/option_range.h"
 #include "cli/train_base.h"
@@ -158,7 +157,7 @@ class Run {
       return invalid(str(options_.out, " holds a run already (", *latest,
                          "); --resume goes on with it, or choose another --out"));
     }
-    GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
+    GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
     GLINT_TRY(base_, base_of_run(base));
     const RunOptions how = options_.how.of_model(latest.value_or(base));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));

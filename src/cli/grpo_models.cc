@@ -46,10 +46,8 @@ Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir, Opene
   return scorer;
 }
 
-Result<std::string> GrpoModels::open_reference(const std::string& base) {
+Result<std::string> GrpoModels::open_reference(const std::string& dir) {
   if (options_.kl_loss_coef == 0) return std::string();
-  GLINT_TRY(const std::string dir,
-            model_dir(options_.ref_load.empty() ? base : options_.ref_load, cli_));
   GLINT_TRY(OpenedModel opened, open_model(dir, ModelFiles::kAll));
   const std::string checksum = checksum_of(opened.checkpoint->source(), trainer_->ranks().pool());
   GLINT_TRY(reference_, open_scorer(dir, std::move(opened)));

@@ -24,9 +24,8 @@ class GrpoModels {
   // a run, whose state it returns. Then open_reference() and open_engine() on the first process,
   // and open_scores(), after the state was looked at.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
-  // Where the loss has a KL. `base`: the model that the run began with, which is the reference if
-  // no other is named. The checksum of its weights; empty: there is none.
-  Result<std::string> open_reference(const std::string& base);
+  // The model in `dir`, where the loss has a KL. The checksum of its weights; empty: there is none.
+  Result<std::string> open_reference(const std::string& dir);
   // `goes_on`: false ends the waiting for servers.
   Status open_engine(std::function<bool()> goes_on);
   void open_scores();

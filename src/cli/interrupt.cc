@@ -80,7 +80,9 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() { interrupt = Interrupt::kExits; }
 
-bool InterruptGuard::interrupted() const { return interrupt == Interrupt::kRaised; }
+bool InterruptGuard::interrupted() const {
+  return interrupt == Interrupt::kRaised || wants_shutdown;
+}
 
 ShutdownGuard::ShutdownGuard() {
   int ends[2];

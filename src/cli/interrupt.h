@@ -28,7 +28,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  bool interrupted() const;
+  bool interrupted() const;  // by Ctrl-C or shut_down()
 };
 
 // Ending a server. While it exists, the first SIGTERM or SIGINT makes wait_for() return true, and

@@ -15,6 +15,7 @@
 #include "base/contains.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/hub_model.h"
 #include "cli/interrupt.h"
 #include "cli/option_range.h"
 #include "cli/served_ranks.h"
@@ -346,6 +347,15 @@ Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shap
   if (!env) return supervise(shape, options.max_restarts, cli);
   if (env->rank > 0) return follow_launch(*env, shape, cli, work);
   return LaunchLeader(cli).run(*env, shape, work);
+}
+
+Result<std::string> model_dir(const std::string& model, const TrainPeers& peers, const Cli& cli) {
+  Result<std::string> dir = std::string();
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    if (rank == peers.rank()) dir = model_dir(model, cli);
+    GLINT_TRY_STATUS(peers.agree(dir.ok() ? Status(Ok{}) : Status(dir.error())));
+  }
+  return dir;
 }
 
 Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers,

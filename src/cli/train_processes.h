@@ -46,6 +46,10 @@ using TrainWork = std::function<Status(const TrainPeers& peers, Cli& cli)>;
 Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shape, Cli& cli,
                        const TrainWork& work);
 
+// model_dir() of all ranks, one after another: on each machine the first fetches what the others
+// then find.
+Result<std::string> model_dir(const std::string& model, const TrainPeers& peers, const Cli& cli);
+
 // Trainer::find_latest() of the first rank, for all; it holds the folder's lock.
 Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers,
                                                DirectoryLock& lock);

@@ -313,6 +313,35 @@ def many_files():
         check_whole(pathlib.Path(done.stdout.strip()), few)
 
 
+def training():
+    """Ranks that are processes fetch one after another, and Ctrl-C ends the fetching."""
+    model = {p.name: p.read_bytes() for p in TINY.glob("*") if p.is_file()}
+    data = folder / "data.jsonl"
+    data.write_text('{"text": "Once upon a time there was a dog."}\n{"prompt": "Once", "completion": " more", "label": "1"}\n')
+    for command in (("sft", "--data", data, "--out"), ("grpo", "--prompt-data", data, "--rm-type", "deterministic_random", "--num-rollout", 1, "--save"),
+                    ("grpo", "--kl-loss-coef", 1, "--ref-load", "org/tiny", "--prompt-data", data, "--rm-type", "deterministic_random",
+                     "--num-rollout", 1, "--save")):
+        for ranks in (("--dp", 2, "--ranks", "processes"), ()):
+            with Hub(model, repository="org/tiny", large=100_000) as hub:
+                hub.pace = 0.05
+                first = TINY if "--ref-load" in command else "org/tiny"
+                line = [GLINT, "train", command[0], first, *command[1:], folder / "run", *ranks]
+                with subprocess.Popen(list(map(str, line)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      env={**os.environ, **env_of(hub, cache())}) as process:
+                    while not [r for r in hub.requests if r[0] == "cdn"]:
+                        check(process.poll() is None, f"{command}: it ended", process.poll() is not None and process.stderr.read())
+                        time.sleep(0.01)
+                    process.send_signal(signal.SIGINT)
+                    _, err = process.communicate(timeout=20)
+                check(process.returncode == (2 if ranks else 130), f"{command}: exit {process.returncode}", err)
+                check("goes on from here" in err, f"{command}: Ctrl-C", err)
+                shutil.rmtree(folder / "run", ignore_errors=True)
+    with Hub(model, repository="org/tiny", large=100_000) as hub:
+        done = run("train", "sft", "org/tiny", "--data", data, "--out", folder / "run", "--dp", 2, "--ranks", "processes", "--steps", 1,
+                   "--global-batch-size", 2, env=env_of(hub, cache()))
+        check(done.returncode == 0, "ranks that fetch", done.stderr)
+
+
 def ids_of_commands():
     model = {str(p.relative_to(TINY)): p.read_bytes() for p in TINY.rglob("*") if p.is_file()}
     with Hub(model, repository="org/tiny", large=100_000) as hub:
@@ -341,6 +370,7 @@ try:
     locks()
     many_files()
     ids_of_commands()
+    training()
 finally:
     shutil.rmtree(folder, ignore_errors=True)
 print("ok")
