@@ -206,20 +206,15 @@ class RemoteChat : public ChatSource {
 
 // How a model is run is decided where it runs.
 Status check_local_options(const ChatOptions& options) {
-  const ChatOptions defaults;
-  const auto refuse = [&](bool given, std::string_view name) -> Status {
+  const auto refuse = [](bool given, std::string_view name) -> Status {
     if (!given) return Ok{};
     return invalid(str(name, " is for a model that runs here; give it to the server"));
   };
   const std::string_view running = first_given(options);
   GLINT_TRY_STATUS(refuse(!running.empty(), running));
   GLINT_TRY_STATUS(refuse(!options.spec.empty(), "--spec"));
-  GLINT_TRY_STATUS(refuse(options.tp != defaults.tp, "--tp"));
-  GLINT_TRY_STATUS(refuse(options.pp != defaults.pp, "--pp"));
-  GLINT_TRY_STATUS(refuse(options.dp != defaults.dp, "--dp"));
-  GLINT_TRY_STATUS(refuse(options.ep != defaults.ep, "--ep"));
-  GLINT_TRY_STATUS(refuse(options.cp != defaults.cp, "--cp"));
-  return refuse(options.reduce_slices != defaults.reduce_slices, "--reduce-slices");
+  const std::string_view layout = first_layout_given(options);
+  return refuse(!layout.empty(), layout);
 }
 
 Json request_of(const ChatOptions& options, const std::string& model, Json tools) {

@@ -9,6 +9,7 @@
 #include "cli/apart.h"
 #include "cli/backends.h"
 #include "cli/bench_rank.h"
+#include "cli/given_options.h"
 #include "cli/option_range.h"
 #include "cli/rank_options.h"
 #include "cli/result_file.h"
@@ -229,8 +230,8 @@ Limits limits_now(Ranks& ranks, const MachineLimits& machine) {
 Status emulate_rank(const Options& options, const ModelOptions& resolved, Backend& backend,
                     Cli& cli) {
   if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
-  if (options.tp != 1 || options.reduce_slices != 0)
-    return invalid("--emulate-rank is one rank alone; leave --tp and --reduce-slices out");
+  if (const std::string_view given = first_layout_given(options); !given.empty())
+    return invalid(str("--emulate-rank is one rank alone; leave ", given, " out"));
   return bench_rank({.layout = options.emulate_rank,
                      .prompt = options.prompt,
                      .depth = options.depth,
