@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/str.h"
+#include "cli/companions.h"
 #include "cli/option_range.h"
 
 namespace glint {
@@ -21,7 +22,7 @@ Status check_values(const BenchServeOptions& options) {
   GLINT_TRY_STATUS(check_at_least("output-len", options.output_len.value_or(1), 1));
   GLINT_TRY_STATUS(check_at_least("num-prompts", options.num_prompts.value_or(1), 1));
   GLINT_TRY_STATUS(check_at_least("vocab", options.vocab.value_or(1), 1));
-  GLINT_TRY_STATUS(check_at_least("check", options.check, 0));
+  GLINT_TRY_STATUS(check_at_least("check", options.check.value_or(0), 0));
   GLINT_TRY_STATUS(check_at_least("long-prompt", options.long_prompt, 0));
   GLINT_TRY_STATUS(check_at_least("repeat", options.repeat, 1));
   GLINT_TRY_STATUS(check_at_least("num-warmups", options.num_warmups, 0));
@@ -43,28 +44,21 @@ Status check_values(const BenchServeOptions& options) {
 
 // Options that say something about another one.
 Status check_companions(const BenchServeOptions& o) {
-  struct Companion {
-    const char* name;
-    bool given;
-    const char* needs;
-    bool there;
-  };
   const bool ramps = o.ramp_up_strategy != "none", chats = o.backend == "openai-chat";
-  const Companion companions[] = {
-      {"--ramp-up-start-rps", o.ramp_up_start_rps != 0, "--ramp-up-strategy", ramps},
-      {"--ramp-up-end-rps", o.ramp_up_end_rps != 0, "--ramp-up-strategy", ramps},
-      {"--range-dialect", o.range_dialect != "vllm", "--random-range-ratio",
-       o.random_range_ratio.has_value()},
-      {"--num-prefixes", o.num_prefixes > 1, "--random-prefix-len", o.random_prefix_len > 0},
-      {"--max-turns", o.max_turns > 1, "--backend openai-chat", chats},
-      {"--tools", !o.tools.empty(), "--backend openai-chat", chats},
-      {"--repeat", o.repeat != LongPromptFlags().repeat, "--long-prompt", o.long_prompt > 0},
-      {"--pause", o.pause != LongPromptFlags().pause, "--long-prompt", o.long_prompt > 0},
-      {"--result-dir", !o.result_dir.empty(), "--save-result", saves_results(o)}};
-  for (const auto& [name, given, needs, there] : companions) {
-    if (given && !there) return invalid(str(name, " needs ", needs));
-  }
-  return Ok{};
+  const bool has_rate = ramps || o.request_rate != "inf";
+  return check_needs(
+      {{"--ramp-up-start-rps", o.ramp_up_start_rps != 0, "--ramp-up-strategy", ramps},
+       {"--ramp-up-end-rps", o.ramp_up_end_rps != 0, "--ramp-up-strategy", ramps},
+       {"--burstiness", o.burstiness != LoadFlags().burstiness,
+        "--request-rate or --ramp-up-strategy", has_rate},
+       {"--range-dialect", o.range_dialect != "vllm", "--random-range-ratio",
+        o.random_range_ratio.has_value()},
+       {"--num-prefixes", o.num_prefixes > 1, "--random-prefix-len", o.random_prefix_len > 0},
+       {"--max-turns", o.max_turns > 1, "--backend openai-chat", chats},
+       {"--tools", !o.tools.empty(), "--backend openai-chat", chats},
+       {"--repeat", o.repeat != LongPromptFlags().repeat, "--long-prompt", o.long_prompt > 0},
+       {"--pause", o.pause != LongPromptFlags().pause, "--long-prompt", o.long_prompt > 0},
+       {"--result-dir", !o.result_dir.empty(), "--save-result", saves_results(o)}});
 }
 
 // A file's prompts are as they are.
@@ -94,6 +88,8 @@ Status check_long_prompts(const BenchServeOptions& options) {
       {"--dataset-path", !options.dataset_path.empty()},
       {"--random-range-ratio", options.random_range_ratio.has_value()},
       {"--random-prefix-len", options.random_prefix_len > 0},
+      {"--check", options.check.value_or(0) > 0},
+      {"--label", !options.label.empty()},
       {"--save-result", saves_results(options)},
       {"--output-file", !options.output_file.empty()},
       {"--figures", !options.figures.empty()},
@@ -101,6 +97,19 @@ Status check_long_prompts(const BenchServeOptions& options) {
   for (const auto& [name, given] : without) {
     if (given && options.long_prompt > 0)
       return invalid(str(name, " has no meaning with --long-prompt; leave one out"));
+  }
+  return Ok{};
+}
+
+// Answers are asked again by their number, and as prompts of random tokens.
+Status check_comparison(const BenchServeOptions& options) {
+  if (options.check.value_or(0) == 0) return Ok{};
+  const std::pair<const char*, bool> without[] = {
+      {"--request-rate", options.request_rate != "inf"},
+      {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
+      {"--dataset-name sharegpt", options.dataset_name == "sharegpt"}};
+  for (const auto& [name, given] : without) {
+    if (given) return invalid(str("--check has no meaning with ", name, "; leave one out"));
   }
   return Ok{};
 }
@@ -115,6 +124,7 @@ Status check_options(const BenchServeOptions& options) {
   GLINT_TRY_STATUS(check_values(options));
   GLINT_TRY_STATUS(check_companions(options));
   GLINT_TRY_STATUS(check_file(options));
+  GLINT_TRY_STATUS(check_comparison(options));
   return check_long_prompts(options);
 }
 

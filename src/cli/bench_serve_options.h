@@ -51,7 +51,7 @@ struct PromptFlags {
   int random_prefix_len = 0, num_prefixes = 1, max_turns = 1;
   std::optional<int> vocab;
   std::uint64_t seed = 0;
-  int check = 8;
+  std::optional<int> check;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -76,7 +76,8 @@ struct PromptFlags {
       "questions of a conversation, each asked with the answers before it (with openai-chat)");
     v("seed", seed, "other seeds are other prompts and times");
     v("check=N", check,
-      "ask so many answers again, alone and not streamed, and compare their tokens");
+      "ask so many answers again, alone and not streamed, and compare their tokens (default: 8; 0 "
+      "where prompts are a file's or come at a rate)");
   }
 };
 
@@ -134,7 +135,7 @@ struct OutputFlags {
     v("figures=FILE", figures,
       "write throughput and latencies, this machine and this build, as JSON");
     v("html=FILE", html, "write a page with curves, distributions and every request");
-    v("label=TEXT", label, "stands in all of them");
+    v("label=TEXT", label, "stands in all of them but --figures");
   }
 };
 

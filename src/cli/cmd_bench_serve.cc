@@ -190,7 +190,7 @@ Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, 
                         .num_warmups = options.num_warmups,
                         .arrivals = arrivals,
                         .goodput = goodput,
-                        .num_checked = options.check};
+                        .num_checked = options.check.value_or(8)};
     if (options.dataset_name == "sharegpt") {
       GLINT_TRY(load.conversations,
                 read_sharegpt(options.dataset_path, options.output_len.value_or(0),
