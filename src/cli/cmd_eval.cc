@@ -21,7 +21,8 @@ namespace {
 struct Options : RunOptions, LayoutOptions {
   std::string ref, ref_dtype, ref_kv_dtype, ref_index;
   std::string text, ids, html, tmp;
-  std::int64_t context = 2048, layer_rows = 1024;
+  std::optional<std::int64_t> context;
+  std::int64_t layer_rows = 1024;
   int chunk = 256;
   bool json = false;
 
@@ -40,7 +41,8 @@ struct Options : RunOptions, LayoutOptions {
       {"exact", "fp8"});
     v.section("Text");
     v("text=FILE", text, "a text; it is read in pieces of --context tokens, each on its own");
-    v("context=N", context, "tokens of a piece of --text, at most the model's positions");
+    v("context=N", context,
+      "tokens of a piece of --text, at most the model's positions (default: 2048)");
     v("ids=FILE", ids,
       "token ids instead of text: .npy (2-D: a sequence a row), or integers, a sequence a line");
     v.section("Results");
@@ -55,17 +57,24 @@ struct Options : RunOptions, LayoutOptions {
   }
 };
 
+std::int64_t context_of(const Options& options) { return options.context.value_or(2048); }
+
 Status check_options(const Options& options) {
   if (options.ref.empty()) return invalid("--ref is missing: name the model to compare with");
   if (options.text.empty() == options.ids.empty())
     return invalid("give either --text FILE or --ids FILE");
   GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
-  GLINT_TRY_STATUS(check_least("context", options.context, 2));
+  if (options.context && !options.ids.empty()) {
+    return invalid("--context cuts --text; a sequence of --ids is as long as it is: leave it out");
+  }
+  GLINT_TRY_STATUS(check_least("context", context_of(options), 2));
   GLINT_TRY_STATUS(check_least("layer-rows", options.layer_rows, 0));
-  if (options.layer_rows > 0 && (options.pp > 1 || options.cp > 1)) {
+  const char* const apart = options.pp > 1 ? "each stage has the residual streams of its own layers"
+                            : options.cp > 1 ? "each shard has those of its own rows"
+                                             : nullptr;
+  if (options.layer_rows > 0 && apart) {
     return invalid(str(options.pp > 1 ? "--pp is " : "--cp is ", std::max(options.pp, options.cp),
-                       ", and each stage has the residual streams of its "
-                       "own layers; set --layer-rows to 0"));
+                       ", and ", apart, "; set --layer-rows to 0"));
   }
   return Ok{};
 }
@@ -109,7 +118,7 @@ Result<TokenSequences> tokenize_text(const Options& options, const Found& refere
     }
   }
   const std::size_t length = static_cast<std::size_t>(
-      std::min(options.context, reference.opened.config.max_position_embeddings));
+      std::min(context_of(options), reference.opened.config.max_position_embeddings));
   TokenSequences pieces;
   for (std::size_t at = 0; at < ids.size(); at += length)
     pieces.emplace_back(ids.begin() + at, ids.begin() + std::min(at + length, ids.size()));

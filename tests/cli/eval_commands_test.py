@@ -144,6 +144,9 @@ def eval_refuses(folder):
     refused("eval", MODEL, "--ref", MODEL, "--ids", long, "--html", folder / "none/x.html", words=["none/x.html"])
     refused("eval", MODEL, "--ref", MODEL, "--ids", ids, "--layer-rows", -1, words=["--layer-rows", "-1"])
     refused("eval", MODEL, "--ref", MODEL, "--text", ids, "--context", 1, words=["--context", "1"])
+    refused("eval", MODEL, "--ref", MODEL, "--ids", ids, "--context", 64, words=["--context cuts --text"])
+    for option, word in (("--pp", "each stage has"), ("--cp", "each shard has")):
+        refused("eval", MODEL, "--ref", MODEL, "--ids", ids, option, 2, words=[f"{option} is 2", word, "--layer-rows to 0"])
     few = folder / "few.txt"
     few.write_text("1 2 3\n")
     refused("eval", golden, "--ref", MODEL, "--ids", few, words=["vocab_size 3712", "101"])
