@@ -25,7 +25,7 @@ namespace glint {
 namespace {
 
 struct Schedule {
-  double epochs = 1;
+  std::optional<double> epochs;
   std::optional<int> steps;
   int global_batch = 8, batch_tokens = 8192, warmup = 0, seed = 42;
   double lr = 1e-5, min_lr = 0;
@@ -54,7 +54,7 @@ struct Options {
     v("data=F.jsonl", data,
       "an example a line: {\"messages\": [...], \"tools\": [...]}, whose loss is that of the "
       "assistant's turns with their end, or {\"prompt\", \"completion\"}, or {\"text\"}");
-    v("epochs=X", plan.epochs, "times through the data, shuffled anew each time");
+    v("epochs=X", plan.epochs, "times through the data, shuffled anew each time (default: 1)");
     v("steps=N", plan.steps, "updates of the weights, in place of --epochs");
     v("global-batch-size=N", plan.global_batch, "examples of one update");
     v("batch-tokens=N", plan.batch_tokens,
@@ -92,7 +92,12 @@ struct Options {
 Status check(const Options& o) {
   if (o.data.empty()) return invalid("give the examples: --data F.jsonl");
   if (o.out.empty()) return invalid("give a directory for the checkpoints: --out DIR");
-  GLINT_TRY_STATUS(check_range("epochs", o.plan.epochs, 1e-6, 1e6));
+  if (o.plan.epochs && o.plan.steps) return invalid("give --epochs or --steps, not both");
+  if (o.plan.decay == "constant" && o.plan.min_lr > 0) {
+    return invalid(
+        "--min-lr is reached by --lr-schedule linear and cosine; with constant leave it out");
+  }
+  GLINT_TRY_STATUS(check_range("epochs", o.plan.epochs.value_or(1), 1e-6, 1e6));
   GLINT_TRY_STATUS(check_range("steps", o.plan.steps.value_or(1), 1, 1'000'000'000));
   GLINT_TRY_STATUS(check_range("global-batch-size", o.plan.global_batch, 1, 1'000'000));
   GLINT_TRY_STATUS(check_range("batch-tokens", o.plan.batch_tokens, 1, 1'000'000'000));
@@ -175,7 +180,8 @@ class Run {
                                       std::move(layout.backends), {}, std::move(opened)));
     GLINT_TRY_STATUS(read_data(resolved.dir));
     const auto count = static_cast<double>(data_.sequences.size());
-    const double wanted = std::ceil(options_.plan.epochs * count / options_.plan.global_batch);
+    const double wanted =
+        std::ceil(options_.plan.epochs.value_or(1) * count / options_.plan.global_batch);
     total_ = options_.plan.steps.value_or(static_cast<std::int64_t>(wanted));
     if (latest) {
       GLINT_TRY(const Json before, trainer_->restore(*latest));

@@ -60,6 +60,8 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     for option, value, words in (("--steps", 0, "--steps is 0; it must be from 1 to 1000000000"), ("--lr", -1, "--lr is -1; it must be from 0 to 1"),
                                  ("--beta2", 1, "--beta2 is 1; it must be from 0 to 0.9999999")):
         refused(*train(tmp, "none", option, value), words=[words])
+    for args, word in ((("--steps", 1, "--epochs", 5), "--epochs or --steps"), (("--min-lr", 1e-6), "with constant leave it out")):
+        refused(*train(tmp, "none", *args), words=[word])
     refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
     refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another --seed (42, now 1)"])
     for option, value, words in (("--dtype", "f32", '--dtype ("bf16", now "f32")'), ("--index", "exact", '--index ("fp8", now "exact")')):
