@@ -218,15 +218,19 @@ void note_meaningless(Launch& launch) {
   }
 }
 
+// Answers of one node's mode, where nothing else says how long they may be.
+void note_short_answers(Launch& launch) {
+  if (launch.options.num_nodes > 1 || launch.value("rollout-max-response-len") != "100") return;
+  launch.notes.push_back("answers of 100 tokens; --rollout-max-response-len N makes them longer");
+}
+
 // Settles what one option says about others.
 void settle(Launch& launch) {
   LaunchOptions& o = launch.options;
   const auto note = [&](std::string text) { launch.notes.push_back(std::move(text)); };
   if (o.num_nodes == 1 && o.mode != "debug_minimal") {
     o.mode = "debug_minimal";
-    note(
-        "one node: --mode debug_minimal, answers of 100 tokens; --rollout-max-response-len N "
-        "makes them longer");
+    note("one node: --mode debug_minimal");
   }
   if (o.num_nodes == 1 && o.enable_pd) {
     o.enable_pd = false;
@@ -301,6 +305,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   words.insert(words.end(), extra.begin(), extra.end());
   GLINT_TRY(launch.args, translate_train_args(words));
   note_meaningless(launch);
+  note_short_answers(launch);
   launch.planned = launch.args.planned;
 
   GLINT_TRY(const TrainPlanOptions plan, plan_options(launch, device_of(o)));

@@ -59,6 +59,9 @@ def options_change_the_plan():
     check(six["layout"]["layers"] == [7, 7, 6] and six["layout"]["ep"] == 16 and six["engine"]["gpus"] == 16, "six nodes", six)
     pruned = plan("--model-name", "GLM-5_4layer", "--num-nodes", 1)
     check(pruned["layout"]["layers"] == [4] and pruned["arguments"]["rollout-max-response-len"] == "100", "one node", pruned)
+    short, long = (output("train", "train", "--dry-run", "--model-name", "GLM-5_4layer", "--num-nodes", 1, *more) for more in ((), ("--rollout-max-response-len", 4000)))
+    for text, is_short in ((short, True), (long, False)):
+        check("one node: --mode debug_minimal" in text and ("answers of 100 tokens" in text) == is_short, "the length of answers", text)
     drafts = plan("--num-nodes", 16, "--enable-mtp", "--enable-eval", "--run-id", "r", "--output-dir", "/out")
     check(drafts["arguments"]["sglang-speculative-num-steps"] == "3" and not any("speculative" in one for one in drafts["planned_only"]),
           "drafts are built", drafts)
