@@ -177,11 +177,15 @@ class Run {
     if (!options_.eval_prompt_data.empty()) {
       GLINT_TRY(eval_prompts_, read(options_.eval_prompt_data, "eval", options_.eval().max_tokens));
     }
-    const auto is_remote = [](const TrainPrompt& row) { return row.rm_type == kRemoteRule; };
-    if (!rule_ || !options_.has_remote() || std::ranges::any_of(prompts_, is_remote) ||
-        std::ranges::any_of(eval_prompts_, is_remote)) {
-      return Ok{};
+    const auto any_row = [&](const auto& is_so) {
+      return std::ranges::any_of(prompts_, is_so) || std::ranges::any_of(eval_prompts_, is_so);
+    };
+    if (!options_.generate_tool_command.empty() &&
+        !any_row([](const TrainPrompt& row) { return !row.tools.empty(); })) {
+      return invalid("--generate-tool-command runs nothing: no row has \"tools\"");
     }
+    const auto is_remote = [](const TrainPrompt& row) { return row.rm_type == kRemoteRule; };
+    if (!rule_ || !options_.has_remote() || any_row(is_remote)) return Ok{};
     return invalid(str(options_.rm_url.empty() ? "--rm-command" : "--rm-url",
                        " grades nothing: --rm-type is ", options_.rm_type,
                        ", and no row's metadata has {\"rm_type\": \"remote_rm\"}"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "cli/companions.h"
 #include "cli/external_engines.h"
 #include "cli/generate_options.h"
 #include "cli/option_range.h"
@@ -184,6 +185,31 @@ Status check_optimizer(const GrpoCommandOptions& o) {
   return check_range<std::int64_t>("batch-tokens", o.batch_tokens, 1, 1 << 30);
 }
 
+// Options that say something about another one.
+Status check_companions(const GrpoCommandOptions& o) {
+  const GrpoCommandOptions by_default;
+  const bool evaluates = !o.eval_prompt_data.empty(), corrects = o.use_tis || o.use_icepop;
+  const char* const eval = "prompts to evaluate on: --eval-prompt-data F.jsonl";
+  const char* const correction = "--use-tis or --use-icepop";
+  return check_needs(
+      {{"--eval-interval", o.eval_interval > 0, eval, evaluates},
+       {"--eval-reward-key", !o.eval_reward_key.empty(), eval, evaluates},
+       {"--eval-temperature", o.eval_temperature.has_value(), eval, evaluates},
+       {"--eval-top-p", o.eval_top_p.has_value(), eval, evaluates},
+       {"--eval-top-k", o.eval_top_k.has_value(), eval, evaluates},
+       {"--eval-max-response-len", o.eval_max_response_len.has_value(), eval, evaluates},
+       {"--tis-clip", o.tis_clip != by_default.tis_clip, correction, corrects},
+       {"--tis-clip-low", o.tis_clip_low != by_default.tis_clip_low, correction, corrects},
+       {"--overlong-penalty-factor",
+        o.overlong_penalty_factor != by_default.overlong_penalty_factor, "--overlong-buffer-len",
+        o.overlong_buffer_len > 0},
+       {"--generate-max-turns", o.generate_max_turns != by_default.generate_max_turns,
+        "--generate-tool-command", !o.generate_tool_command.empty()},
+       {"--rollout-external-timeout",
+        o.rollout_external_timeout != by_default.rollout_external_timeout,
+        "--rollout-external-engine-addrs", o.is_elsewhere()}});
+}
+
 }  // namespace
 
 Status check(const GrpoCommandOptions& o) {
@@ -211,10 +237,7 @@ Status check(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_reward_key(o, "eval-reward-key", o.eval_reward_key));
   GLINT_TRY_STATUS(parse_spec(o.spec));
   GLINT_TRY_STATUS(check_range("rm-timeout", o.rm_timeout, 1, 1e6));
-  if (o.eval_interval > 0 && o.eval_prompt_data.empty()) {
-    return invalid("--eval-interval needs prompts to evaluate on: --eval-prompt-data F.jsonl");
-  }
-  return Ok{};
+  return check_companions(o);
 }
 
 GroupOptions GrpoCommandOptions::groups(std::function<void(const std::string&)> tell) const {

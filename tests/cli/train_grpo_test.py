@@ -541,6 +541,13 @@ def wrong_input_is_refused(tmp):
     refuse("--use-tis", words=["--use-tis", "all its weights would be 1"])
     refuse("--use-tis", "--use-icepop", words=["not both"])
     refuse("--use-icepop", "--parity-gate", 1, "--rollout-temperature", 0.5, words=["--rollout-temperature 1"])
+    for option, value in (("--eval-temperature", 1), ("--eval-top-p", 1), ("--eval-top-k", 5), ("--eval-max-response-len", 9)):
+        refuse(option, value, words=[f"{option} needs prompts to evaluate on"])
+    refused(*train(data, save, "--num-rollout", 1, "--eval-reward-key", "score", rm_type="dapo"), words=["--eval-reward-key needs prompts"])
+    for option, value, word in (("--tis-clip", 3, "--use-tis"), ("--tis-clip-low", 0.5, "--use-icepop"), ("--overlong-penalty-factor", 2, "--overlong-buffer-len"),
+                                ("--generate-max-turns", 2, "--generate-tool-command"), ("--rollout-external-timeout", 9, "--rollout-external-engine-addrs")):
+        refuse(option, value, words=[f"{option} needs {word}"] if option != "--tis-clip-low" else [f"{option} needs", word])
+    refuse("--generate-tool-command", "cat", words=["--generate-tool-command runs nothing", "tools"])
     refuse("--ref-load", tmp, words=["--kl-loss-coef is 0"])
     refuse("--rm-url", "http://127.0.0.1:1", words=["--rm-url grades nothing", "remote_rm"])
     refused(*train(data, save, "--num-rollout", 1, rm_type="remote_rm"), words=["remote_rm needs --rm-url"])
