@@ -6,13 +6,13 @@
 #include "base/contains.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "checkpoint/shard.h"
 
 namespace glint {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kIndexName = "model.safetensors.index.json";
 // Converters that copy the draft layer into a file of its own are known to leave it out of the
 // index.
 constexpr const char* kMtpName = "mtp.safetensors";
@@ -59,7 +59,7 @@ Result<std::vector<std::string>> list_files(const std::string& dir) {
     return not_found(str("cannot list ", dir, ": ", error.message()));
   }
   if (names.empty()) {
-    return not_found(dir + " holds no weights; expected model.safetensors or " + kIndexName);
+    return not_found(dir + " holds no weights; expected model.safetensors or " + kShardIndexName);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -70,7 +70,7 @@ Result<std::vector<std::string>> list_files(const std::string& dir) {
 Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::string& dir) {
   std::unique_ptr<SafetensorsSource> source(new SafetensorsSource);
   Index index;
-  const std::string index_path = dir + "/" + kIndexName;
+  const std::string index_path = dir + "/" + kShardIndexName;
   if (is_present(index_path)) {
     GLINT_TRY(index, read_index(index_path));
     for (const std::string& shard : index.shards) {
@@ -100,7 +100,7 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::st
 }
 
 bool SafetensorsSource::any_in(const std::string& dir) {
-  return is_present(dir + "/" + kIndexName) || list_files(dir).ok();
+  return is_present(dir + "/" + kShardIndexName) || list_files(dir).ok();
 }
 
 Status SafetensorsSource::add_file(const std::string& path) {

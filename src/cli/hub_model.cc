@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "checkpoint/model_dir.h"
+#include "checkpoint/shard.h"
 #include "cli/interrupt.h"
 
 namespace glint {
@@ -35,7 +36,7 @@ bool may_be_at_hub(const std::string& model) {
 }  // namespace
 
 bool lacks_weights(const std::string& dir) {
-  const std::string index = dir + "/model.safetensors.index.json";
+  const std::string index = str(dir, "/", kShardIndexName);
   if (!file_exists(index)) return !file_exists(dir + "/model.safetensors");
   const Result<std::string> text = read_file(index, kMaxIndex);
   const Result<Json> json = text.ok() ? parse_json(text.value()) : Result<Json>(text.error());

@@ -153,7 +153,7 @@ class Planner {
                                                                    c_.max_position_embeddings),
                            .concurrency = std::max(1, answers / plan_.engines),
                            .step_tokens = 2048,
-                           .input_len = std::min<std::int64_t>(512, kPrompt),
+                           .input_len = 512,
                            .output_len = plan_.mean_answer,
                            .memory_share = o_.engine_share,
                            .share_is_static = true};
