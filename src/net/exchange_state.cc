@@ -1,5 +1,6 @@
 #include "net/exchange_state.h"
 
+#include <algorithm>
 #include <boost/beast/http/status.hpp>
 #include <cstdio>
 #include <ctime>
@@ -134,7 +135,9 @@ bool ExchangeState::write(std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   if (gone_ || phase_ != Phase::kStreaming) return false;
   if (bytes.empty() || !has_body_) return true;
-  if (bytes_.size() + taken_ + bytes.size() > max_buffer_) {
+  // A piece larger than the buffer says nothing of its reader, nor do those right behind it.
+  largest_ = std::max(largest_, bytes.size());
+  if (bytes_.size() + taken_ + bytes.size() > max_buffer_ + largest_) {
     phase_ = Phase::kBroken;
     enqueue();
     return false;

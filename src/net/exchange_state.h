@@ -93,7 +93,8 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   Phase phase_ = Phase::kUnanswered;
   bool gone_ = false, queued_ = false, chunked_ = false, has_body_ = true, keep_alive_ = true;
   std::string bytes_;
-  std::size_t taken_ = 0;  // bytes that the last take() gave, which the socket may still hold
+  std::size_t taken_ = 0;    // bytes that the last take() gave, which the socket may still hold
+  std::size_t largest_ = 0;  // piece of the stream so far
   std::function<void()> on_disconnect_;
 };
 

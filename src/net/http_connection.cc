@@ -171,7 +171,6 @@ void HttpConnection::on_peer_closed() {
 void HttpConnection::advance() {
   switch (parser_.parse()) {
     case RequestParser::Progress::kRefused:
-      path_ = parser_.path();
       refuse(parser_.status(), parser_.reason());
       break;
     case RequestParser::Progress::kRequest:
@@ -249,6 +248,7 @@ HttpResponse HttpConnection::refusal(int status, const std::string& reason) cons
 // The last answer of this connection: the server's own.
 void HttpConnection::refuse(int status, const std::string& reason) {
   account_body(0);
+  if (path_.empty()) path_ = parser_.path();
   if (exchange_) exchange_->connection = nullptr;
   exchange_.reset();
   enter(Phase::kRefusing, kForever);
@@ -260,6 +260,8 @@ void HttpConnection::refuse(int status, const std::string& reason) {
                    .keep_alive = false});
   if (!head_only_) bytes += response.body;
   write(std::move(bytes));
+  parser_ =
+      RequestParser(host_.options.limits);  // its body counts no more; `reason` may be its own
   read_on();
 }
 

@@ -130,9 +130,10 @@ void HttpServer::Impl::check_deadlines() {
   tick.expires_after(tick_period);
   tick.async_wait([this](const error_code& ec) {
     if (ec) return;
+    if (host.connections.empty()) return;
+    check_deadlines();  // first: a check may run out of memory
     const auto now = HttpConnection::Clock::now();
     for (const auto& connection : connections()) connection->check(now);
-    if (!host.connections.empty()) check_deadlines();
   });
 }
 

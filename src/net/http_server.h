@@ -58,7 +58,7 @@ class HttpExchange {
 
   // Answers with a body that grows (chunked): head now, then pieces, then finish(). Pieces that
   // gather while the socket is busy go out in one write. write() returns false when the client is
-  // gone or so slow that `max_stream_buffer` is full (it is then closed).
+  // gone or so slow that beside the largest piece `max_stream_buffer` is full (it is then closed).
   void begin_stream(int status, HttpHeaders headers);
   bool write(std::string_view bytes);
   void finish();

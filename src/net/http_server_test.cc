@@ -3,6 +3,7 @@
 #include "net/http_server.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -167,19 +168,20 @@ TEST(HttpServer, refusals_have_a_status_a_body_and_an_end) {
   const auto server = serve(echo, options);
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"\x16\x03\x01", "400: this is not an HTTP request"},
-      {"GET / HTTP/1.1\r\n\r\n", "400: there is no host field"},
+      {"GET / HTTP/1.1\r\n\r\n", "400/: there is no host field"},
       {get("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
-       "400: the head is no valid HTTP: bad Transfer-Encoding"},
+       "400/: the head is no valid HTTP: bad Transfer-Encoding"},
       {get("", "GET /" + std::string(200, 'a') + " HTTP/1.1"),
-       "414: the path is longer than 100 bytes"},
+       "414/" + std::string(200, 'a') + ": the path is longer than 100 bytes"},
       {get("X: " + std::string(1000, 'a') + "\r\n"), "431: the head is longer than 1000 bytes"},
       {get("Content-Length: 1001\r\n", "POST /p HTTP/1.1"),
-       "413: the body is longer than 1000 bytes"},
+       "413/p: the body is longer than 1000 bytes"},
       {get("Transfer-Encoding: chunked\r\n", "POST /p HTTP/1.1") + "fff\r\n",
        "413/p: the body is longer than 1000 bytes"},
-      {get("Expect: tea\r\n"), "417: the expectation \"tea\" is not known here"},
+      {get("Expect: tea\r\n"), "417/: the expectation \"tea\" is not known here"},
       {"GET / HTTP/3.0\r\nhost: a\r\n\r\n", "505: only HTTP/1.1 and HTTP/1.0 are spoken here"},
-      {get("Transfer-Encoding: gzip\r\n"), "501: of transfer-encodings only chunked is known here"},
+      {get("Transfer-Encoding: gzip\r\n"),
+       "501/: of transfer-encodings only chunked is known here"},
   };
   for (const auto& [request, body] : cases) {
     RawClient client(server->port());
@@ -189,6 +191,41 @@ TEST(HttpServer, refusals_have_a_status_a_body_and_an_end) {
     EXPECT_TRUE(has(answer, "connection: close"));
     EXPECT_TRUE(has(answer, "content-type: application/json"));
   }
+}
+
+TEST(HttpServer, refusals_know_the_path_of_their_own_request) {
+  HttpServerOptions options;
+  options.limits.max_header_bytes = 1000;
+  options.limits.max_total_body_bytes = 1000;
+  options.limits.body_seconds = 0.1;
+  options.error_page = [](int status, const std::string&, const std::string& path) {
+    return HttpResponse{.body = std::to_string(status) + path};
+  };
+  const auto server = serve(echo, options);
+  const std::string with_body = get("Content-Length: 2000\r\n", "POST /p HTTP/1.1");
+  RawClient late(server->port()), busy(server->port()), kept(server->port());
+  late.send(with_body + "a");
+  EXPECT_EQ(body_of(late.read_all()), "408/p");
+  EXPECT_EQ(body_of(busy.exchange(with_body + std::string(1001, 'a'))), "503/p");
+  kept.send("GET /before HTTP/1.1\r\nhost: a\r\n\r\n");
+  kept.read_until("GET /before ");
+  EXPECT_EQ(body_of(kept.exchange(get("X: " + std::string(1000, 'a') + "\r\n"))), "431");
+}
+
+TEST(HttpServer, a_body_that_is_refused_is_freed_at_once) {
+  HttpServerOptions options;
+  options.limits.max_total_body_bytes = 32 << 20;
+  const auto server = serve(echo, options);
+  const auto allocated = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const std::size_t before = allocated();
+  RawClient client(server->port());
+  client.send(get("Content-Length: 40000000\r\n", "POST / HTTP/1.1"));
+  client.send(std::string((32 << 20) + 1, 'a'));
+  EXPECT_EQ(line_of(client.read_until("\r\n\r\n")), "HTTP/1.1 503 Service Unavailable");
+  EXPECT_LT(allocated(), before + (16 << 20));
 }
 
 TEST(HttpServer, a_refusal_reaches_a_client_that_is_still_sending) {

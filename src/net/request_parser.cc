@@ -94,6 +94,11 @@ bool RequestParser::take_expectation() { return std::exchange(expectation_, fals
 bool RequestParser::refuse(int status, std::string reason) {
   status_ = status;
   reason_ = std::move(reason);
+  // A head may be refused before its target is looked at.
+  if (message_ && path_.empty()) {
+    if (Result<RequestTarget> target = parse_target(message_->target); target.ok())
+      path_ = std::move(target.value().path);
+  }
   return false;
 }
 
@@ -146,7 +151,6 @@ bool RequestParser::read_head() {
   message_->body_limit(limits_.max_body_bytes);
   error_code ec;
   const std::size_t used = message_->put(boost::asio::buffer(buffer_.data(), scanned_), ec);
-  path_.clear();
   if (ec == http::error::body_limit) {
     return refuse(413, str("the body is longer than ", limits_.max_body_bytes, " bytes"));
   }
@@ -271,6 +275,7 @@ bool RequestParser::read_body() {
 HttpRequest RequestParser::take() {
   HttpRequest request = std::move(message_->request);
   message_.reset();
+  path_.clear();
   expectation_ = false;
   return request;
 }

@@ -107,6 +107,8 @@ Result<RequestTarget> parse_target(std::string_view target) {
     out.path = "*";
     return out;
   }
+  if (target.find('#') != target.npos)
+    return invalid("the target has a fragment: # is not sent to servers");
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (lower(target.substr(0, scheme.size())) != scheme) continue;
     target.remove_prefix(scheme.size());
@@ -126,10 +128,6 @@ Result<RequestTarget> parse_target(std::string_view target) {
   }
   const std::size_t question = std::min(target.find('?'), target.size());
   out.query = target.substr(std::min(question + 1, target.size()));
-  if (out.query.find('#') != std::string::npos ||
-      target.substr(0, question).find('#') != target.npos) {
-    return invalid("the target has a fragment: # is not sent to servers");
-  }
   GLINT_TRY(out.path, percent_decode(target.substr(0, question)));
   if (has_control(out.path)) return invalid("the path has control characters");
   if (!is_utf8(out.path)) return invalid("the path is not UTF-8");

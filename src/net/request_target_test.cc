@@ -35,6 +35,7 @@ TEST(Target, what_is_none_is_refused_with_a_reason) {
   EXPECT_EQ(error("/a%0d%0ab"), "the path has control characters");
   EXPECT_EQ(error("/a#b"), "the target has a fragment: # is not sent to servers");
   EXPECT_EQ(error("/a?b#c"), "the target has a fragment: # is not sent to servers");
+  EXPECT_EQ(error("http://a?q#x"), "the target has a fragment: # is not sent to servers");
   EXPECT_EQ(error("http://a b/"), "the target names the host \"a b\", which is none");
   EXPECT_NE(error("http:///x"), "");
   EXPECT_NE(error("example.com:443"), "");
