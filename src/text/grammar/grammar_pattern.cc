@@ -152,7 +152,8 @@ std::optional<std::string> pattern_of_length(std::string_view pattern, std::int6
       varies = repeats;
     } else {
       if (repeats->least != 1) out += str('{', repeats->least, '}');
-      least -= repeats->least, most -= repeats->least;
+      least -= repeats->least;
+      if (most < kMostRepetitions) most -= repeats->least;
     }
   }
   if (varies) least = std::max(least, varies->least), most = std::min(most, varies->most);

@@ -36,6 +36,7 @@ TEST(GrammarPattern, characters_in_a_row_are_limited) {
   EXPECT_EQ(limited("^\u00e4+$"), "^\u00e4{3,5}$");
   EXPECT_EQ(limited("^abc$"), "^abc$");
   EXPECT_EQ(pattern_of_length("^a+$", 1, 1 << 30), "^a{1,}$");
+  EXPECT_EQ(pattern_of_length("^[a-z][a-z0-9]*$", 2, 1 << 30), "^[a-z][a-z0-9]{1,}$");
   for (const char* pattern : {"a", "^a", "a$", "^a+b+$", "^(a)$", "^a|b$", "^ab$", "^a{6}$",
                               "^\\u0061+$", "^a{$", "^a{2,1$", "^[a$", "^a\\", "^a+\\$"})
     EXPECT_EQ(limited(pattern), "none") << pattern;

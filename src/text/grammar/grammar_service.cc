@@ -105,9 +105,10 @@ struct GrammarService::Impl {
   }
 
   void work() {
-    while (look()) {
+    for (bool go_on = true; go_on;) {
       try {
-        if (!compile_here()) wait();
+        go_on = look();
+        if (go_on && !compile_here()) wait();
       } catch (const std::exception& thrown) {  // out of memory: what waits is looked at again
         GLINT_LOG(kError, str("grammars: ", thrown.what()));
       }

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kEndValue = "</arg_value>";
 constexpr int kMaxAlternatives = 1000;  // of one argument
 constexpr std::size_t kMaxTools = 256;
+constexpr std::string_view kCopy = "#/$defs/all";  // of the whole schema
 
 Json const_string(std::string_view text) {
   return Json::Object{{"type", "const_string"}, {"value", text}};
@@ -46,7 +47,7 @@ bool redirect_references(Json& json) {
   if (!json.is_object()) return any;
   for (auto& [name, value] : json.as_object()) {
     const bool refers = name == "$ref" && value.is_string();
-    if (refers) value = "#/$defs/all" + value.as_string().substr(1);
+    if (refers) value = str(kCopy, value.as_string().substr(1));
     any |= refers || redirect_references(value);
   }
   return any;
@@ -128,8 +129,14 @@ class Arguments {
       return Ok{};
     }
     if (const Json* reference = schema.find("$ref")) {
-      const std::string& target = reference->as_string();
-      return add_alternatives(*follow_pointer(root_, target.substr(1)), depth + 1, out);
+      const std::string& pointer = reference->as_string();
+      const Json* target = follow_pointer(root_, pointer.substr(1));
+      // Preparing may have replaced the list whose items these were.
+      if (!target) {
+        const std::string told = "#" + pointer.substr(kCopy.size());
+        return invalid(str("there is no ", quoted(told), " to refer to"));
+      }
+      return add_alternatives(*target, depth + 1, out);
     }
     if (const Json* value = schema.find("const")) return add_value(*value, out);
     if (const Json* values = schema.find("enum")) {

@@ -40,6 +40,16 @@ TEST(GrammarTools, what_no_call_can_say_is_named) {
   EXPECT_EQ(tool_call_grammar({}, {}).error().message, "there are no functions to call");
 }
 
+TEST(GrammarTools, a_reference_into_a_list_that_became_its_arrangements_is_named) {
+  EXPECT_EQ(
+      error_of(R"({"properties":{"x":{"$ref":"#/components/foo"},
+                                       "y":{"$ref":"#/components/foo/items"}},
+                         "components":{"foo":{"type":"array","uniqueItems":true,
+                                              "items":{"enum":[1,2]}}}})"),
+      "parameters of function \"f\": argument \"y\": there is no \"#/components/foo/items\" to "
+      "refer to");
+}
+
 TEST(GrammarTools, references_in_circles_end) {
   EXPECT_EQ(error_of(R"({"properties":{"a":{"$ref":"#/$defs/x"}},
                          "$defs":{"x":{"anyOf":[{"$ref":"#/$defs/x"}]}}})"),
