@@ -32,6 +32,10 @@ std::optional<int> compare_numbers(const Value& a, const Value& b) {
   return a.as_float() < b.as_float() ? -1 : a.as_float() > b.as_float();
 }
 
+Status spend_comparison(Runtime& runtime, std::string_view a, std::string_view b) {
+  return runtime.budget.spend_steps(std::min(a.size(), b.size()) / 64);
+}
+
 bool is_big(const Value& value) { return value.kind() == Kind::kBigInt; }
 
 Result<bool> equal_dicts(Runtime& runtime, const Dict& a, const Dict& b) {
@@ -70,6 +74,7 @@ Result<bool> ordered(Runtime& runtime, const Value& a, const Value& b, bool or_e
     return order && (*order < 0 || (or_equal && *order == 0));
   }
   if (a.is_string() && b.is_string()) {
+    GLINT_TRY_STATUS(spend_comparison(runtime, a.text(), b.text()));
     // Bytes of UTF-8 are in the order of their code points.
     const int order = a.text().compare(b.text());
     return order < 0 || (or_equal && order == 0);
@@ -113,6 +118,7 @@ Result<bool> equals(Runtime& runtime, const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kString:
+      GLINT_TRY_STATUS(spend_comparison(runtime, a.text(), b.text()));
       return a.text() == b.text();
     case Kind::kItems:
       return equal_items(runtime, a, b);

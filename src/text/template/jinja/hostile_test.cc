@@ -61,10 +61,13 @@ TEST(Hostile, much_source_is_no_problem) {
 }
 
 TEST(Hostile, long_texts_that_are_read_again_and_again) {
-  for (const char* read : {"s|int", "s|upper|first", "s.strip('a')", "s.strip(s)",
-                           "s.split()|first", "(' ' * 100000).strip()", "s.count('')",
-                           "s|capitalize|first", "s.find('b')", "s == s ~ 'b'"}) {
-    const std::string loop = "{% set s = 'a' * 100000 %}{% for i in range(9999) %}{% if ";
+  for (const char* read :
+       {"s|int", "s|upper|first", "s.strip('a')", "s.strip(s)", "s.split()|first",
+        "(' ' * 100000).strip()", "s.count('')", "s|capitalize|first", "s.find('b')",
+        "s == s ~ 'b'", "s == t", "s < t", "s in [t]", "[s] == [t]", "[s].index(t)",
+        "s.startswith(t)", "s.endswith((t, t))"}) {
+    const std::string loop =
+        "{% set s = 'a' * 100000 %}{% set t = 'a' * 100000 %}{% for i in range(9999) %}{% if ";
     const std::string error = error_of(loop + read + " %}{% endif %}{% endfor %}",
                                        {.max_steps = 100'000, .max_bytes = std::uint64_t{1} << 23});
     EXPECT_TRUE(mentions(error, {"steps", "bytes"})) << read;

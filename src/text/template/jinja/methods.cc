@@ -84,7 +84,7 @@ Result<Value> count(Runtime& runtime, const Value& self, const Arguments& argume
 }
 
 template <bool kAtEnd>
-Result<Value> has_affix(Runtime&, const Value& self, const Arguments& arguments) {
+Result<Value> has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const char* const name = kAtEnd ? "endswith" : "startswith";
   GLINT_TRY(const Bound bound, bind_text(name, arguments));
   const Value& affix = bound[0];
@@ -92,6 +92,7 @@ Result<Value> has_affix(Runtime&, const Value& self, const Arguments& arguments)
   const std::string_view text = self.text();
   for (const Value& choice : choices) {
     GLINT_TRY(const std::string part, require_text(choice, str("the argument of ", name)));
+    GLINT_TRY_STATUS(runtime.budget.spend_steps(part.size() / 64));
     if (kAtEnd ? text.ends_with(part) : text.starts_with(part)) return Value(true);
   }
   return Value(false);

@@ -30,7 +30,6 @@ int Value::depth() const {
 
 bool Value::same_as(const Value& other) const {
   if (kind() != other.kind()) return false;
-  if (is_string()) return text() == other.text();
   if (kind() == Kind::kBigInt) return big_digits() == other.big_digits();
   return state_ == other.state_;
 }
