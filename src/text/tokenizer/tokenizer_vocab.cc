@@ -33,9 +33,9 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 }
 
 // Multiply and fold, eight bytes at a time (the construction of wyhash).
-std::uint32_t hash_text(std::string_view text) {
+std::uint32_t hash_text(std::string_view text, std::uint64_t seed) {
   constexpr std::uint64_t kA = 0xA0761D6478BD642F, kB = 0xE7037ED1A0B428DB;
-  std::uint64_t hash = kA ^ text.size();
+  std::uint64_t hash = mix(kA ^ seed, kB) ^ text.size();
   const char* at = text.data();
   std::size_t left = text.size();
   for (; left > 8; left -= 8, at += 8) hash = mix(hash ^ load<std::uint64_t>(at), kB);
@@ -66,7 +66,7 @@ void TextTable::grow() {
 bool TextTable::insert(std::string_view text, TokenId id) {
   GLINT_CHECK(texts_.size() + text.size() <= UINT32_MAX, "a table of texts is over 4 GiB");
   if (2 * (entries_.size() + 1) > slots_.size()) grow();
-  const std::uint32_t hash = hash_text(text);
+  const std::uint32_t hash = hash_text(text, seed_);
   std::size_t at = hash & (slots_.size() - 1);
   for (; slots_[at].entry >= 0; at = (at + 1) & (slots_.size() - 1)) {
     const Entry& entry = entries_[static_cast<std::size_t>(slots_[at].entry)];
@@ -81,7 +81,7 @@ bool TextTable::insert(std::string_view text, TokenId id) {
 
 TokenId TextTable::find(std::string_view text) const {
   if (slots_.empty()) return -1;
-  const std::uint32_t hash = hash_text(text);
+  const std::uint32_t hash = hash_text(text, seed_);
   for (std::size_t at = hash & (slots_.size() - 1); slots_[at].entry >= 0;
        at = (at + 1) & (slots_.size() - 1)) {
     if (slots_[at].hash != hash) continue;

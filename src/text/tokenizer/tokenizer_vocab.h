@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,8 @@ class TextTable {
     return std::string_view(texts_).substr(entry.begin, entry.size);
   }
 
+  // Drawn anew for each table: clients choose words and must not be able to choose collisions.
+  std::uint64_t seed_ = std::random_device{}();
   std::string texts_;
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;  // a power of two, at most half full
