@@ -195,6 +195,7 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
       ++passed;
       continue;
     }
+    if (is_blocked(seq)) return;
     const int shard = choose_shard(seq, budgets);
     StepBudget& budget = budgets[static_cast<std::size_t>(shard)];
     if (finds_leader(seq, shard) || !budget.admits()) {
@@ -203,7 +204,6 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
     }
     const int num_taken = static_cast<int>(running.size()) + passed;
     if (num_taken >= config.max_running && !make_way_for_slot(seq)) return;
-    if (is_blocked(seq)) return;
     if (!admit(seq, shard)) {
       blocked = {seq.id(), num_free_pages(), next_step + 16};
       return;
