@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
 #include "server/dialects/anthropic.h"
 #include "server/dialects/responses_api.h"
 #include "server/dialects/sglang_generate.h"
