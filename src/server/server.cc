@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/contains.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -112,11 +113,22 @@ struct Server::Impl {
   std::unique_ptr<HttpServer> http;
 };
 
+namespace {
+
+// Methods label counters, which are kept for good: strangers must not be able to make new ones.
+std::string known_method(const std::string& method) {
+  const bool known = contains(
+      {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}, method);
+  return known ? method : "other";
+}
+
+}  // namespace
+
 Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange,
                                const Route* route) {
   auto context = std::make_shared<RequestContext>();
   context->begin = std::chrono::steady_clock::now();
-  context->method = request.method;
+  context->method = known_method(request.method);
   context->route = route ? route->path : "unknown";
   context->peer = request.peer;
   context->style = error_style(request.path);
@@ -272,7 +284,8 @@ Status Server::mend() {
 }
 
 EngineStats Server::stats() const {
-  return impl_->core.generations ? impl_->core.generations->engine().stats() : EngineStats{};
+  Generations* const g = impl_->core.opened();
+  return g ? g->engine().stats() : EngineStats{};
 }
 
 }  // namespace glint

@@ -25,13 +25,18 @@ struct ServerCore {
   // 503 with Retry-After, unless the server is ready.
   ApiStatus ready() const;
 
+  // Null until the model is there. Any thread may ask, while another one opens it.
+  Generations* opened() const {
+    return state == ServerState::kStarting ? nullptr : generations.get();
+  }
+
   const ServerConfig config;
   const std::int64_t started = unix_seconds();
   const std::shared_ptr<Metrics> metrics;
   IdSource ids;
   std::unique_ptr<OtlpExporter> spans;  // null: nobody wants them
   std::atomic<ServerState> state = ServerState::kStarting;
-  std::unique_ptr<Generations> generations;  // from open() on
+  std::unique_ptr<Generations> generations;  // from open() on; see opened()
 };
 
 enum class RouteAccess {

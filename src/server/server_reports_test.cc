@@ -29,6 +29,15 @@ TEST(ServerReports, metrics_count_what_happened) {
     EXPECT_NE(page.body.find(line), std::string::npos) << line << "\n" << page.body;
 }
 
+TEST(ServerReports, methods_that_strangers_make_up_are_counted_as_one) {
+  TestServer server;
+  for (const char* method : {"QUASH", "QUELL"}) server.send(method, "/v1/models");
+  const std::string page = server.get("/metrics").body;
+  EXPECT_NE(page.find("\"other\""), std::string::npos) << page;
+  EXPECT_EQ(page.find("QUASH"), std::string::npos) << page;
+  EXPECT_EQ(page.find("QUELL"), std::string::npos) << page;
+}
+
 TEST(ServerReports, steps_come_to_the_tokens_of_prompts_and_answers) {
   TestServerOptions options;
   options.scheduler.max_step_tokens = 2;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "server/testing.h"
 
@@ -131,6 +133,23 @@ TEST(Server, starts_with_503_and_a_state) {
   EXPECT_EQ(server.get("/version").status, 200);
   server.open({}, 64);
   EXPECT_EQ(server.get("/health").status, 200);
+}
+
+// ThreadSanitizer looks on.
+TEST(Server, tells_of_itself_while_a_model_is_opened) {
+  TestServerOptions options;
+  options.open = false;
+  TestServer server("x", options);
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    do {
+      for (const char* path : {"/metrics", "/server_info", "/model_info"})
+        EXPECT_EQ(server.get(path).status, 200);
+    } while (!done);
+  });
+  server.open({}, 64);
+  done = true;
+  reader.join();
 }
 
 TEST(Server, keys_guard_all_but_health) {

@@ -10,7 +10,8 @@ namespace glint {
 namespace {
 
 EngineStats stats_of(const ServerCore& core) {
-  return core.generations ? core.generations->engine().stats() : EngineStats{};
+  Generations* const g = core.opened();
+  return g ? g->engine().stats() : EngineStats{};
 }
 
 // 200 while requests are served.
@@ -130,14 +131,15 @@ Json expert_load_json(const Executor& executor) {
 }
 
 std::optional<ExpertPlaces> expert_places(const ServerCore& core) {
-  return core.generations ? core.generations->executor().expert_places() : std::nullopt;
+  Generations* const g = core.opened();
+  return g ? g->executor().expert_places() : std::nullopt;
 }
 
 // Where experts lie that move between ranks: {.., "layers": {"3": [expert of each slot]}}
 Json expert_places_json(const ServerCore& core) {
   const std::optional<ExpertPlaces> places = expert_places(core);
   if (!places) return Json();
-  const std::vector<int>& layers = core.generations->executor().info().moe_layers;
+  const std::vector<int>& layers = core.opened()->executor().info().moe_layers;
   const auto count = [](std::uint64_t n) { return Json(static_cast<std::int64_t>(n)); };
   Json::Object slots;
   for (std::size_t i = 0; i < places->slots.size(); ++i) {
@@ -160,13 +162,14 @@ Json engine_json(const ServerCore& core) {
 }
 
 Json server_info(const ServerCore& core) {
+  Generations* const g = core.opened();
   return Json::Object{{"version", core.config.version},
                       {"state", name_of(core.state)},
                       {"model_path", core.config.model_path},
                       {"served_model_name", core.config.served_names.front()},
                       {"max_model_len", core.config.max_model_len},
                       {"config", core.config.info},
-                      {"ranks", core.generations ? core.generations->ranks() : Json()},
+                      {"ranks", g ? g->ranks() : Json()},
                       {"experts", expert_places_json(core)},
                       {"engine", stats_json(stats_of(core))}};
 }
@@ -174,7 +177,7 @@ Json server_info(const ServerCore& core) {
 Json model_info(const ServerCore& core) {
   const auto& build = core.config.trainers.build;
   const Result<std::string> told = build ? build() : std::string();
-  Generations* const g = core.state == ServerState::kStarting ? nullptr : core.generations.get();
+  Generations* const g = core.opened();
   return Json::Object{{"model_path", core.config.model_path},
                       {"tokenizer_path", core.config.model_path},
                       {"is_generation", true},
