@@ -123,7 +123,7 @@ class Run {
     GLINT_TRY_STATUS(open());
     bool stopped = false;
     const auto on_part = [&] {
-      stopped = stopped || shutdown_.wait_for(0);
+      stopped = stopped || shutdown_->wait_for(0);
       return !stopped;
     };
     // One rank that is to stop stops all.
@@ -157,12 +157,13 @@ class Run {
 
  private:
   Status open() {
+    GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
+    shutdown_.emplace();
     GLINT_TRY(std::optional<std::string> latest, find_latest(options_.out, peers_, lock_));
     if (latest && !options_.resume) {
       return invalid(str(options_.out, " holds a run already (", *latest,
                          "); --resume goes on with it, or choose another --out"));
     }
-    GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
     GLINT_TRY(base_, base_of_run(base));
     const RunOptions how = options_.how.of_model(latest.value_or(base));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
@@ -346,7 +347,7 @@ class Run {
   const TrainPeers& peers_;
   Cli& cli_;
   DirectoryLock lock_;  // of --out
-  ShutdownGuard shutdown_;
+  std::optional<ShutdownGuard> shutdown_;  // after models are here: fetching has its own guard
   std::string base_;  // the model that the run began with
   std::unique_ptr<Trainer> trainer_;
   SftData data_;
