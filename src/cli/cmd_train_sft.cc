@@ -346,9 +346,9 @@ class Run {
   const Options& options_;
   const TrainPeers& peers_;
   Cli& cli_;
-  DirectoryLock lock_;  // of --out
+  DirectoryLock lock_;                     // of --out
   std::optional<ShutdownGuard> shutdown_;  // after models are here: fetching has its own guard
-  std::string base_;  // the model that the run began with
+  std::string base_;                       // the model that the run began with
   std::unique_ptr<Trainer> trainer_;
   SftData data_;
   std::int64_t total_ = 0, steps_here_ = 0;
