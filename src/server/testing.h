@@ -19,6 +19,11 @@
 
 namespace glint {
 
+// An answer that thinks, speaks and calls a tool.
+inline constexpr const char* kCall =
+    "Check.</think>Let me see.<tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris"
+    "</arg_value><arg_key>days</arg_key><arg_value>2</arg_value></tool_call>";
+
 struct TestServerOptions {
   ServerConfig config = {
       .served_names = {"tiny", "models/tiny"}, .max_model_len = 2048, .version = "1.2.3"};

@@ -95,31 +95,35 @@ def ctrl_c_stops_the_answer(server):
     os.close(main)
 
 
+class Answering(http.server.BaseHTTPRequestHandler):
+    """A server that is made up: subclasses say what it answers."""
+
+    def answer(self, text):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        pass
+
+
 def calls_that_are_no_json(stopped):
     """Calls by another server, in pieces that take turns, and one cut in the middle, go back as they came; after Ctrl-C none does. No answer is told."""
     asked = []
 
-    class Other(http.server.BaseHTTPRequestHandler):
+    class Other(Answering):
         def do_GET(self):
-            self.send(json.dumps({"data": [{"id": "other"}]}))
+            self.answer(json.dumps({"data": [{"id": "other"}]}))
 
         def do_POST(self):
             asked.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"])
             calls = [{"function": {"name": "now"}}, {"function": {"name": "cut", "arguments": '{"a":'}},
                      {"index": 0, "function": {"name": "", "arguments": "{}"}}, {"index": 1, "function": {"arguments": ' "b'}}]
             delta = {"content": "done"} if len(asked) > 1 else {"tool_calls": calls}
-            self.send("data: " + json.dumps({"error": None, "choices": [{"delta": delta}] if len(asked) < 3 else []}) + "\n\n")
+            self.answer("data: " + json.dumps({"error": None, "choices": [{"delta": delta}] if len(asked) < 3 else []}) + "\n\n")
             while stopped and len(asked) == 1:
                 time.sleep(0.01)
             self.wfile.write(b"data: [DONE]\n\n")
-
-        def send(self, text):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_):
-            pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -146,21 +150,13 @@ def calls_that_are_no_json(stopped):
 
 def a_terminal_obeys_no_answer():
     """Control characters of an answer are shown on a terminal: they could change its title, its clipboard, what it showed before."""
-    class Hostile(http.server.BaseHTTPRequestHandler):
+    class Hostile(Answering):
         def do_GET(self):
             self.answer(json.dumps({"data": [{"id": "hostile"}]}))
 
         def do_POST(self):
             deltas = [{"reasoning": "\x1b[2J"}, {"content": "\x1b]0;owned\x07"}, {"tool_calls": [{"function": {"name": "f\x1b[A", "arguments": "\x9b"}}]}]
             self.answer("".join("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\n" for delta in deltas) + "data: [DONE]\n\n")
-
-        def answer(self, text):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_):
-            pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -191,7 +187,7 @@ def silence_has_an_end():
     """A server that takes a request and says nothing, or stops within its answer."""
     said = []
 
-    class Silent(http.server.BaseHTTPRequestHandler):
+    class Silent(Answering):
         def do_GET(self):
             said.append(self.path)
             if len(said) > 1:
@@ -203,14 +199,6 @@ def silence_has_an_end():
             delta = {"choices": [{"delta": {"content": "Once"}}]}
             self.answer("data: " + json.dumps(delta) + "\n\n")
             over.wait()
-
-        def answer(self, text):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_):
-            pass
 
     over = threading.Event()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
