@@ -26,7 +26,8 @@ Json token_text(const Json& token) {
   return content ? *content : token;
 }
 
-Json special_tokens(const Json& tokenizer_config, const Json& special_tokens_map) {
+Result<Json> special_tokens(const std::string& dir, const Json& tokenizer_config) {
+  GLINT_TRY(const Json special_tokens_map, read_object(dir, "special_tokens_map.json"));
   Json tokens = Json(Json::Object{});
   for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
                            "cls_token", "mask_token"}) {
@@ -115,8 +116,7 @@ Result<ChatTemplate> ChatTemplate::from_file_or_text(const std::string& given) {
 
 Status ChatTemplate::take_special_tokens(const std::string& dir) {
   GLINT_TRY(const Json tokenizer_config, read_object(dir, "tokenizer_config.json"));
-  GLINT_TRY(const Json special_tokens_map, read_object(dir, "special_tokens_map.json"));
-  special_tokens_ = special_tokens(tokenizer_config, special_tokens_map);
+  GLINT_TRY(special_tokens_, special_tokens(dir, tokenizer_config));
   return Ok{};
 }
 
@@ -144,7 +144,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
                      "tokenizer_config.json; give it one, or a raw prompt");
   };
   GLINT_TRY(ChatTemplate chat, find());
-  GLINT_TRY_STATUS(chat.take_special_tokens(dir));
+  GLINT_TRY(chat.special_tokens_, special_tokens(dir, tokenizer_config));
   return chat;
 }
 
