@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/str.h"
+#include "checkpoint/shard.h"
 
 namespace glint {
 namespace {
@@ -23,15 +24,10 @@ bool are_same(const std::string& a, const std::string& b) {
 }
 
 bool is_of_checkpoint(const fs::path& file) {
-  constexpr std::string_view kNames[] = {"config.json",
-                                         "generation_config.json",
-                                         "hf_quant_config.json",
-                                         "tokenizer.json",
-                                         "tokenizer_config.json",
-                                         "chat_template.jinja",
-                                         "vocab.json",
-                                         "merges.txt",
-                                         "model.safetensors.index.json"};
+  constexpr std::string_view kNames[] = {
+      "config.json",           "generation_config.json", "hf_quant_config.json", "tokenizer.json",
+      "tokenizer_config.json", "chat_template.jinja",    "vocab.json",           "merges.txt",
+      kShardIndexName};
   return file.extension() == ".safetensors" ||
          std::find(std::begin(kNames), std::end(kNames), file.filename().string()) !=
              std::end(kNames);

@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "base/str.h"
 #include "cli/companions.h"
+#include "cli/given_options.h"
 #include "cli/option_range.h"
 
 namespace glint {
@@ -64,54 +65,47 @@ Status check_companions(const BenchServeOptions& o) {
 // A file's prompts are as they are.
 Status check_file(const BenchServeOptions& options) {
   if (options.dataset_name != "sharegpt") return Ok{};
-  const std::pair<const char*, bool> without[] = {
-      {"--input-len", options.input_len.has_value()},
-      {"--random-range-ratio", options.random_range_ratio.has_value()},
-      {"--random-prefix-len", options.random_prefix_len > 0},
-      {"--vocab", options.vocab.has_value()}};
-  for (const auto& [name, given] : without) {
-    if (given)
-      return invalid(str(name, " is for prompts drawn at random; leave it out with ",
-                         "--dataset-name sharegpt"));
-  }
-  return Ok{};
+  const std::string_view given =
+      first_of({{"--input-len", options.input_len.has_value()},
+                {"--random-range-ratio", options.random_range_ratio.has_value()},
+                {"--random-prefix-len", options.random_prefix_len > 0},
+                {"--vocab", options.vocab.has_value()}});
+  if (given.empty()) return Ok{};
+  return invalid(
+      str(given, " is for prompts drawn at random; leave it out with ", "--dataset-name sharegpt"));
 }
 
 // Streams and long prompts come as they do, and what they show is printed.
 Status check_long_prompts(const BenchServeOptions& options) {
-  const std::pair<const char*, bool> without[] = {
-      {"--request-rate", options.request_rate != "inf"},
-      {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
-      {"--num-prompts", options.num_prompts.has_value()},
-      {"--num-warmups", options.num_warmups > 0},
-      {"--goodput", !options.goodput.empty()},
-      {"--dataset-path", !options.dataset_path.empty()},
-      {"--random-range-ratio", options.random_range_ratio.has_value()},
-      {"--random-prefix-len", options.random_prefix_len > 0},
-      {"--check", options.check.value_or(0) > 0},
-      {"--label", !options.label.empty()},
-      {"--save-result", saves_results(options)},
-      {"--output-file", !options.output_file.empty()},
-      {"--figures", !options.figures.empty()},
-      {"--html", !options.html.empty()}};
-  for (const auto& [name, given] : without) {
-    if (given && options.long_prompt > 0)
-      return invalid(str(name, " has no meaning with --long-prompt; leave one out"));
-  }
-  return Ok{};
+  if (options.long_prompt == 0) return Ok{};
+  const std::string_view given =
+      first_of({{"--request-rate", options.request_rate != "inf"},
+                {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
+                {"--num-prompts", options.num_prompts.has_value()},
+                {"--num-warmups", options.num_warmups > 0},
+                {"--goodput", !options.goodput.empty()},
+                {"--dataset-path", !options.dataset_path.empty()},
+                {"--random-range-ratio", options.random_range_ratio.has_value()},
+                {"--random-prefix-len", options.random_prefix_len > 0},
+                {"--check", options.check.value_or(0) > 0},
+                {"--label", !options.label.empty()},
+                {"--save-result", saves_results(options)},
+                {"--output-file", !options.output_file.empty()},
+                {"--figures", !options.figures.empty()},
+                {"--html", !options.html.empty()}});
+  if (given.empty()) return Ok{};
+  return invalid(str(given, " has no meaning with --long-prompt; leave one out"));
 }
 
 // Answers are asked again by their number, and as prompts of random tokens.
 Status check_comparison(const BenchServeOptions& options) {
   if (options.check.value_or(0) == 0) return Ok{};
-  const std::pair<const char*, bool> without[] = {
-      {"--request-rate", options.request_rate != "inf"},
-      {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
-      {"--dataset-name sharegpt", options.dataset_name == "sharegpt"}};
-  for (const auto& [name, given] : without) {
-    if (given) return invalid(str("--check has no meaning with ", name, "; leave one out"));
-  }
-  return Ok{};
+  const std::string_view given =
+      first_of({{"--request-rate", options.request_rate != "inf"},
+                {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
+                {"--dataset-name sharegpt", options.dataset_name == "sharegpt"}});
+  if (given.empty()) return Ok{};
+  return invalid(str("--check has no meaning with ", given, "; leave one out"));
 }
 
 }  // namespace

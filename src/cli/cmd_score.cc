@@ -177,10 +177,9 @@ Status check(const Options& options, const OpenedModel& model, const TokenSequen
 }
 
 // Results need places of their own.
-Status check_names(const Options& options, const Cli& cli) {
+Status check_names(const Options& options, const std::string& dir) {
   for (const std::string& name : {options.out, options.mtp, options.hidden})
     GLINT_TRY_STATUS(check_result_file(name));
-  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   return check_apart(
       {{"MODEL", dir}, {"--ids", options.ids}},
       {{"--out", options.out}, {"--mtp", options.mtp}, {"--hidden", options.hidden}});
@@ -243,9 +242,9 @@ Status run(const Options& options, Cli& cli) {
     return invalid("nothing to do; give --ppl, --json, --out, --mtp or --hidden");
   }
   GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
-  GLINT_TRY_STATUS(check_names(options, cli));
-  GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
   GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
+  GLINT_TRY_STATUS(check_names(options, resolved.dir));
+  GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
   GLINT_TRY(const OpenedModel opened, open_model(resolved));
   GLINT_TRY_STATUS(check(options, opened, sequences));
   const bool with_mtp = wants_mtp(options) && opened.has_mtp();

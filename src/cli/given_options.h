@@ -11,6 +11,7 @@ namespace glint {
 
 using GivenOptions = std::initializer_list<std::pair<std::string_view, bool>>;
 
+// Empty if none is given.
 inline std::string_view first_of(const GivenOptions& all) {
   for (const auto& [name, given] : all) {
     if (given) return name;
