@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <future>
-#include <limits>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -114,12 +113,6 @@ EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
   return options;
 }
 
-// submit() counts those that wait, some of which the scheduler does not know yet.
-SchedulerConfig without_queue_limit(SchedulerConfig config) {
-  config.max_waiting = std::numeric_limits<int>::max();
-  return config;
-}
-
 }  // namespace
 
 // Everything without a remark is the engine thread's alone.
@@ -128,7 +121,7 @@ struct Engine::Impl {
       : options(resolve(std::move(engine_options), model_executor.info())),
         executor(model_executor),
         sink(std::move(event_sink)),
-        scheduler(without_queue_limit(options.scheduler), options.cache) {
+        scheduler(options.scheduler, options.cache) {
     options.scheduler.max_seq_len = scheduler.max_seq_len();
     publish_stats();
     executor.set_wake([this](RequestId id, std::uint64_t number) { inbox.push(Wake{id, number}); });
@@ -416,7 +409,7 @@ Status Engine::submit(Request request, bool admitted) {
         "attended positions are not told by a model in stages; serve it without --pp");
   }
   const int num_before = e.num_unstarted.fetch_add(1);
-  if (num_before >= e.options.scheduler.max_waiting && !admitted) {
+  if (num_before >= e.options.max_waiting && !admitted) {
     e.num_unstarted.fetch_sub(1);
     return exhausted(str(num_before, " requests wait already; try again later"));
   }

@@ -114,7 +114,7 @@ TEST(Engine, impossible_requests_are_refused_at_once) {
 }
 
 TEST(Engine, a_full_queue_refuses) {
-  Rig rig({.scheduler = {.max_waiting = 2}});
+  Rig rig({.max_waiting = 2});
   rig.engine->pause();
   ASSERT_TRUE(rig.engine->submit(Rig::request(1)).ok());
   ASSERT_TRUE(rig.engine->submit(Rig::request(2)).ok());

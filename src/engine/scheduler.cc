@@ -70,9 +70,6 @@ Scheduler::~Scheduler() = default;
 Status Scheduler::add(Request request) {
   State& s = *state_;
   GLINT_TRY_STATUS(check_request(request, s.config));
-  if (s.num_unstarted >= s.config.max_waiting) {
-    return exhausted(str(s.num_unstarted, " requests wait already; try again later"));
-  }
   auto seq = std::make_unique<Sequence>();
   seq->tokens = request.prompt;
   seq->age = s.next_age++;
@@ -85,7 +82,6 @@ Status Scheduler::add(Request request) {
   Sequence& added = *seq;
   const bool is_new = s.all.emplace(id, std::move(seq)).second;
   GLINT_CHECK(is_new, str("request ", id, " exists already"));
-  ++s.num_unstarted;
   s.set_waiting(added);
   return Ok{};
 }
@@ -234,7 +230,6 @@ void Scheduler::State::set_waiting(Sequence& seq) {
 void Scheduler::State::leave_queue(Sequence& seq) {
   waiting.erase(&seq);
   queued_tokens -= seq.queued_tokens;
-  if (!seq.started) --num_unstarted;
 }
 
 void Scheduler::State::join_running(Sequence& seq) {
@@ -302,7 +297,6 @@ void Scheduler::check_invariants() const {
   const State& s = *state_;
   std::vector<std::vector<const PageTable*>> tables(s.shards.size());
   std::vector<int> running(s.shards.size());
-  int unstarted = 0;
   std::int64_t queued = 0;
   for (const auto& [id, seq] : s.all) {
     const auto shard = static_cast<std::size_t>(seq->shard);
@@ -326,7 +320,6 @@ void Scheduler::check_invariants() const {
       rows += slice.count, fresh += slice.max_new;
     GLINT_CHECK(rows == seq->in_flight_rows && fresh == seq->in_flight_new, "sums in flight");
     if (!is_waiting) continue;
-    unstarted += seq->started ? 0 : 1;
     queued += seq->queued_tokens;
   }
   std::set<int> seats(s.free_seats.begin(), s.free_seats.end());
@@ -335,7 +328,7 @@ void Scheduler::check_invariants() const {
                   (seats.empty() ||
                    (*seats.begin() == 0 && *seats.rbegin() + 1 == static_cast<int>(seats.size()))),
               "seats are 0, 1, .. and each is somebody's or free");
-  GLINT_CHECK(unstarted == s.num_unstarted && queued == s.queued_tokens, "counts of the queue");
+  GLINT_CHECK(queued == s.queued_tokens, "counts of the queue");
   GLINT_CHECK(static_cast<int>(s.running.size()) <= s.config.max_running, "too many run");
   for (std::size_t i = 0; i < s.shards.size(); ++i) {
     GLINT_CHECK(running[i] == s.shards[i].num_running, str("counts of shard ", i));

@@ -34,7 +34,6 @@ struct SchedulerConfig {
   int num_shards = 1;
   int max_step_tokens = 2048;  // tokens per step and shard; bounds activation memory
   int max_running = 256;       // sequences that hold pages at once, of all shards
-  int max_waiting = 4096;      // beyond this, add() refuses
   int max_seq_len = 131072;    // prompt + output tokens of one sequence, if a shard holds so many
   int depth = 2;               // plans in flight, one of which waits for the executor
   int num_stages = 1;          // of the executor: so many groups of sequences decode in turns
@@ -63,8 +62,8 @@ class Scheduler {
   ~Scheduler();
 
   // Queues a request. Fails with kInvalidArgument if it could never run (empty prompt, longer than
-  // max_seq_len, needs more pages than exist), with kResourceExhausted if the queue is full. An
-  // answer that the context has no room for is given a smaller max_tokens.
+  // max_seq_len, needs more pages than exist). An answer that the context has no room for is given
+  // a smaller max_tokens.
   Status add(Request request);
 
   // Forgets a request and frees its pages, whatever its state; pages that a step in flight writes

@@ -83,9 +83,8 @@ struct Scheduler::State {
   std::deque<Shard> shards;
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> all;
   Ordered waiting, running;
-  int num_unstarted = 0;               // of those waiting: never ran, so they count as the queue
-  std::int64_t queued_tokens = 0;      // of those waiting
-  std::deque<InFlightStep> in_flight;  // uncommitted steps
+  std::int64_t queued_tokens = 0;                       // of those waiting
+  std::deque<InFlightStep> in_flight;                   // uncommitted steps
   std::vector<std::shared_ptr<const Request>> started;  // to tell the executor
   std::vector<RequestId> ended;                         // likewise
   std::vector<int> free_seats;         // seats of the running and these are 0, 1, .. without a gap

@@ -14,10 +14,10 @@ class SessionHere final : public RolloutSession {
   SessionHere(LoadedModel& model, const RolloutSize& size, int pages)
       : executor_(model, {.max_drafts = size.num_drafts, .num_token_ids = size.num_token_ids}),
         engine_({.scheduler = {.max_running = size.running,
-                               .max_waiting = size.requests,
                                .max_seq_len = size.longest,
                                .max_drafts = size.num_drafts},
                  .cache = {.num_pages = pages, .page_size = kPageSize},
+                 .max_waiting = size.requests,
                  .max_step_slowdown = 0},
                 executor_,
                 [this](std::vector<TokenEvent> step) { events_.push(std::move(step)); }) {}

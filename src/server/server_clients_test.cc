@@ -40,7 +40,7 @@ TEST(ServerClients, a_client_that_vanishes_frees_its_place) {
 
 TEST(ServerClients, a_vanished_client_is_noticed_in_prefill) {
   TestServerOptions options = slow_options();
-  options.scheduler.max_step_tokens = 16;
+  options.engine.scheduler.max_step_tokens = 16;
   options.executor.step_seconds = 0.05;
   TestServer server("", options);
   std::thread client([&] {
@@ -120,8 +120,8 @@ TEST(ServerClients, the_id_of_a_choice_aborts_that_choice_alone) {
 
 TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
   TestServerOptions options = slow_options();
-  options.scheduler.max_running = 1;
-  options.scheduler.max_waiting = 1;
+  options.engine.scheduler.max_running = 1;
+  options.engine.max_waiting = 1;
   TestServer server("", options);
   std::vector<std::thread> clients;
   std::atomic<int> refused = 0, served = 0;
@@ -145,7 +145,7 @@ TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
 
 TEST(ServerClients, answers_of_one_body_do_not_fill_the_queue_for_each_other) {
   TestServerOptions options;
-  options.scheduler.max_waiting = 2;
+  options.engine.max_waiting = 2;
   const TestServer server("Hello", options);
   server.post("/v1/completions", R"({"prompt": "x", "n": 8})");
   server.post("/v1/completions", R"({"prompt": ["x", "x", "x", "x", "x", "x", "x", "x"]})");
@@ -154,7 +154,7 @@ TEST(ServerClients, answers_of_one_body_do_not_fill_the_queue_for_each_other) {
 
 TEST(ServerClients, what_would_wait_too_long_is_refused_beforehand) {
   TestServerOptions options = slow_options();
-  options.scheduler.max_running = 1;
+  options.engine.scheduler.max_running = 1;
   options.config.max_queue_seconds = 0.5;
   TestServer server("", options);
   std::vector<std::thread> clients;
@@ -217,7 +217,7 @@ TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
 
 TEST(ServerClients, answers_that_have_not_begun_when_a_drain_ends_are_503_with_retry_after) {
   TestServerOptions options = slow_options();
-  options.scheduler.max_running = 1;
+  options.engine.scheduler.max_running = 1;
   TestServer server("", options);
   const auto chat = [&](HttpResponse& response, const char* stream) {
     response = server.send(
@@ -242,7 +242,7 @@ TEST(ServerClients, answers_that_have_not_begun_when_a_drain_ends_are_503_with_r
 
 TEST(ServerClients, a_list_of_which_nothing_has_begun_when_a_drain_ends_is_503) {
   TestServerOptions options = slow_options();
-  options.scheduler.max_running = 2;
+  options.engine.scheduler.max_running = 2;
   TestServer server("", options);
   HttpResponse begun, waiting[2];
   const auto list = [&](HttpResponse& response, const char* stream) {
@@ -407,8 +407,8 @@ TEST(ServerClients, a_hundred_clients_at_once_each_get_their_own) {
 // Few pages, so that requests are preempted; many clients, most of which leave early.
 TEST(ServerClients, impatient_clients_leave_nothing_behind) {
   TestServerOptions options;
-  options.scheduler.max_running = 16;
-  options.scheduler.max_waiting = 24;
+  options.engine.scheduler.max_running = 16;
+  options.engine.max_waiting = 24;
   options.executor.num_pages = 24;
   options.executor.check_rows = true;
   options.executor.step_seconds = 0.0005;

@@ -40,7 +40,7 @@ TEST(ServerReports, methods_that_strangers_make_up_are_counted_as_one) {
 
 TEST(ServerReports, steps_come_to_the_tokens_of_prompts_and_answers) {
   TestServerOptions options;
-  options.scheduler.max_step_tokens = 2;
+  options.engine.scheduler.max_step_tokens = 2;
   const TestServer server(" world", options);
   const Json out = server.post("/v1/completions", R"({"prompt": [1, 2, 3, 4, 5]})");
   const std::string page = server.get("/metrics").body;

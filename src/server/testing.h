@@ -27,7 +27,7 @@ inline constexpr const char* kCall =
 struct TestServerOptions {
   ServerConfig config = {
       .served_names = {"tiny", "models/tiny"}, .max_model_len = 2048, .version = "1.2.3"};
-  SchedulerConfig scheduler = {};
+  EngineOptions engine = {};
   FakeExecutorOptions executor = {.info = {.vocab_size = 3712,
                                            .max_seq_len = 4096,
                                            .num_moe_layers = 2,
@@ -51,15 +51,16 @@ class TestServer {
     const int pages = options.executor.num_pages;
     executor_ = std::make_unique<FakeExecutor>(options.executor);
     server_ = Server::listen(options.config).value();
-    if (options.open) open(options.scheduler, pages);
+    if (options.open) open(options.engine, pages);
   }
 
-  void open(const SchedulerConfig& scheduler, int pages) {
+  void open(EngineOptions engine, int pages) {
+    engine.cache.num_pages = pages;
     ServedModel model = {.tokenizer = tokenizer_,
                          .chat_template = ChatTemplate::open(kModel).value(),
                          .stop_ids = {3655, 3662, 3664},
                          .executor = executor_.get(),
-                         .engine = {.scheduler = scheduler, .cache = {.num_pages = pages}}};
+                         .engine = std::move(engine)};
     const Status status = server_->open(std::move(model));
     ASSERT_TRUE(status.ok()) << status.error().message;
   }
