@@ -3,12 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 
 #include "base/contains.h"
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -26,9 +26,8 @@ std::vector<int> usable_cpus() {
 }
 
 bool read_number(std::string_view text, int& number) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end && number >= 0;
+  number = parse_number<int>(text).value_or(-1);
+  return number >= 0;
 }
 
 }  // namespace

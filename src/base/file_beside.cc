@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -27,9 +27,8 @@ pid_t writer_of(std::string_view found, std::string_view name) {
   found.remove_prefix(name.size());
   if (!found.starts_with(kInfix)) return 0;
   found.remove_prefix(kInfix.size());
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), pid);
-  return error == std::errc() && pid > 0 && std::to_string(pid) == found ? pid : 0;
+  const pid_t pid = parse_number<pid_t>(found).value_or(0);
+  return pid > 0 && std::to_string(pid) == found ? pid : 0;
 }
 
 bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "base/file.h"
 #include "base/file_beside.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -35,10 +35,9 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
   if (!text.starts_with('(') || end == std::string_view::npos) return {};
   for (std::string_view dim : split(text.substr(1, end - 1), ',')) {
     while (dim.starts_with(' ')) dim.remove_prefix(1);
-    std::int64_t value = 0;
-    const auto [at, error] = std::from_chars(dim.data(), dim.data() + dim.size(), value);
     if (dim.empty()) continue;
-    if (error != std::errc() || at != dim.data() + dim.size() || value < 0) return {};
+    const std::int64_t value = parse_number<std::int64_t>(dim).value_or(-1);
+    if (value < 0) return {};
     shape.push_back(value);
   }
   return shape;

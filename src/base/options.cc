@@ -1,10 +1,10 @@
 #include "base/options.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "base/contains.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -12,10 +12,11 @@ namespace option_detail {
 namespace {
 
 template <class T>
-bool parse_number(std::string_view text, T& value) {
+bool read_number(std::string_view text, T& value) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  const std::optional<T> number = parse_number<T>(text);
+  value = number.value_or(value);
+  return number.has_value();
 }
 
 }  // namespace
@@ -24,14 +25,14 @@ bool parse(std::string_view text, bool& value) {
   value = text == "true" || text == "on" || text == "yes" || text == "1";
   return value || text == "false" || text == "off" || text == "no" || text == "0";
 }
-bool parse(std::string_view text, int& value) { return parse_number(text, value); }
-bool parse(std::string_view text, std::int64_t& value) { return parse_number(text, value); }
-bool parse(std::string_view text, std::uint64_t& value) { return parse_number(text, value); }
+bool parse(std::string_view text, int& value) { return read_number(text, value); }
+bool parse(std::string_view text, std::int64_t& value) { return read_number(text, value); }
+bool parse(std::string_view text, std::uint64_t& value) { return read_number(text, value); }
 bool parse(std::string_view text, float& value) {
-  return parse_number(text, value) && std::isfinite(value);
+  return read_number(text, value) && std::isfinite(value);
 }
 bool parse(std::string_view text, double& value) {
-  return parse_number(text, value) && std::isfinite(value);
+  return read_number(text, value) && std::isfinite(value);
 }
 bool parse(std::string_view text, std::string& value) {
   value = text;

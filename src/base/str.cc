@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace glint {
 
 Printed::Printed(double number)
@@ -98,22 +100,11 @@ namespace {
 // character.
 std::size_t printable_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f;
-  const std::size_t size = lead < 0xc2   ? 0
-                           : lead < 0xe0 ? 2
-                           : lead < 0xf0 ? 3
-                           : lead < 0xf5 ? 4
-                                         : 0;
-  if (size == 0 || text.size() < size) return 0;
-  std::uint32_t point = lead & (0x7f >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    point = point << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};  // below 0xa0: controls again
-  const bool surrogate = point >= 0xd800 && point < 0xe000;
-  return point >= kLeast[size] && point < 0x110000 && !surrogate ? size : 0;
+  const std::size_t size = first_character(text);
+  const bool is_control = size == 1   ? byte(0) < 0x20 || byte(0) == 0x7f
+                          : size == 2 ? byte(0) == 0xc2 && byte(1) < 0xa0
+                                      : false;
+  return is_control ? 0 : size;
 }
 
 }  // namespace

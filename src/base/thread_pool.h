@@ -62,6 +62,14 @@ class ThreadPool {
     });
   }
 
+  // run() with fn(begin, end) for blocks of [0, size).
+  template <class Fn>
+  void run_blocks(std::int64_t size, std::int64_t block, Fn&& fn) {
+    run((size + block - 1) / block, [&](std::int64_t i, int) {
+      fn(i * block, size - i * block < block ? size : (i + 1) * block);
+    });
+  }
+
   // As run(), but a thread takes the next task when it is done with one: for tasks of unequal size.
   template <class Fn>
   void run_dynamic(std::int64_t num_tasks, Fn&& fn) {

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/given_options.h"
 #include "cli/model_options.h"
+#include "cli/option_range.h"
 #include "cli/result_file.h"
 #include "engine/bench_engine.h"
 #include "runtime/bench_gaps.h"
@@ -39,21 +40,15 @@ struct Options : RunOptions {
 };
 
 Status check_options(const Options& options) {
-  for (const int n : options.running) {
-    if (n < 1 || n > 65536)
-      return invalid(str("--running is ", n, "; it must be between 1 and 65536"));
-  }
-  if (options.steps < 1 || options.steps > 100000)
-    return invalid(str("--steps is ", options.steps, "; it must be between 1 and 100000"));
-  if (options.repeat < 1 || options.repeat > 1000)
-    return invalid(str("--repeat is ", options.repeat, "; it must be between 1 and 1000"));
+  for (const int n : options.running) GLINT_TRY_STATUS(check_range("running", n, 1, 65536));
+  GLINT_TRY_STATUS(check_range("steps", options.steps, 1, 100000));
+  GLINT_TRY_STATUS(check_range("repeat", options.repeat, 1, 1000));
   const std::string_view of_model = options.read_answers ? "--read-answers" : first_given(options);
   if (!of_model.empty() && options.model.empty())
     return invalid(str(of_model, " changes steps of a model; add --model DIR"));
   if (options.step_ms != Options().step_ms && !options.model.empty())
     return invalid("--step-ms is of steps that compute nothing; leave it or --model out");
-  if (!(options.step_ms >= 0 && options.step_ms <= 1000))
-    return invalid(str("--step-ms is ", options.step_ms, "; it must be between 0 and 1000"));
+  GLINT_TRY_STATUS(check_range("step-ms", options.step_ms, 0, 1000));
   return check_result_file(options.figures);
 }
 

@@ -1,5 +1,4 @@
 // glint bench report: saved load tests side by side.
-#include <ctime>
 #include <set>
 
 #include "base/file.h"
@@ -8,6 +7,7 @@
 #include "bench/saved_result.h"
 #include "cli/apart.h"
 #include "cli/command.h"
+#include "cli/date.h"
 
 namespace glint {
 namespace {
@@ -58,12 +58,7 @@ Status run(const Options& options, Cli& cli) {
   if (runs.size() > kMaxRuns)
     return invalid(str("the files are of ", runs.size(), " runs; a page shows ", kMaxRuns));
   if (!options.html.empty()) {
-    const std::time_t now = std::time(nullptr);
-    std::tm local = {};
-    localtime_r(&now, &local);
-    char when[32];
-    std::strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
-    GLINT_TRY_STATUS(write_file_atomic(options.html, load_html(all, when)));
+    GLINT_TRY_STATUS(write_file_atomic(options.html, load_html(all, date_now("%Y-%m-%d %H:%M"))));
   }
   cli.console.print(load_table(all));
   return Ok{};

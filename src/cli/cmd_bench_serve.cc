@@ -1,5 +1,4 @@
 // glint bench serve: load on a running server, and what its clients see of it.
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -13,6 +12,7 @@
 #include "cli/apart.h"
 #include "cli/bench_serve_options.h"
 #include "cli/command.h"
+#include "cli/date.h"
 #include "cli/result_file.h"
 
 namespace glint {
@@ -61,15 +61,6 @@ void tell_failures(int num_failed, const std::string& first, Cli& cli) {
   if (num_failed == 0) return;
   cli.failed = true;
   cli.console.note(str("glint: ", counted(num_failed, "request"), " failed; the first: ", first));
-}
-
-std::string date_now(const char* format) {
-  const std::time_t now = std::time(nullptr);
-  std::tm local = {};
-  localtime_r(&now, &local);
-  char text[32];
-  std::strftime(text, sizeof text, format, &local);
-  return text;
 }
 
 std::string result_path(const BenchServeOptions& options, const std::string& name) {

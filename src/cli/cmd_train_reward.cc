@@ -4,9 +4,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "rl/rewards/reward.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/rank_env.h"
@@ -141,8 +141,7 @@ Result<int> resolve_threads(int threads, const Environment& environment) {
     if (environment.omp_num_threads.empty()) return available_cpus();
     source = "OMP_NUM_THREADS";
     text = split(environment.omp_num_threads, ',').front();  // "4,2" is 4, and 2 in nested regions
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-    if (error != std::errc() || end != text.data() + text.size()) threads = 0;
+    threads = parse_number<int>(text).value_or(0);
   }
   if (threads < 1 || threads > kMaxThreads) {
     return invalid(str(source, " expects a number of threads from 1 to ", kMaxThreads, ", got ",

@@ -1,8 +1,8 @@
 #include "cli/generate_options.h"
 
-#include <charconv>
 #include <random>
 
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "runtime/memory_plan.h"
 
@@ -10,11 +10,10 @@ namespace glint {
 
 Result<int> parse_spec(const std::string& spec) {
   if (spec.empty() || spec == "none") return 0;
-  int drafts = 0;
-  const char* end = spec.data() + spec.size();
-  const bool named = spec.starts_with("mtp:");
-  const auto [at, error] = std::from_chars(spec.data() + (named ? 4 : 0), end, drafts);
-  if (!named || error != std::errc() || at != end || drafts < 0 || drafts > 16) {
+  constexpr std::string_view kMtp = "mtp:";
+  int drafts = -1;
+  if (spec.starts_with(kMtp)) drafts = parse_number<int>(spec.substr(kMtp.size())).value_or(-1);
+  if (drafts < 0 || drafts > 16) {
     return invalid(str("--spec is ", quoted(spec), "; expected mtp:K with K from 0 to 16"));
   }
   return drafts;

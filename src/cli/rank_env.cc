@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/hash.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "cli/option_range.h"
 
@@ -25,12 +26,11 @@ class Variables {
   bool has(const char* name) const { return !text(name).empty(); }
   Result<int> number(const char* name, int least, int most) const {
     const std::string given = text(name);
-    int value = 0;
-    const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
-    if (error != std::errc() || end != given.data() + given.size() || value < least || value > most)
+    const auto value = parse_number<int>(given);
+    if (!value || *value < least || *value > most)
       return invalid(str(name, " is ", quoted(given), "; expected a number from ", least, " to ",
                          most, ", as launchers set it"));
-    return value;
+    return *value;
   }
 
  private:
@@ -148,10 +148,10 @@ Status split_port(std::string& host, int& port) {
   const std::size_t colon = host.rfind(':');
   const bool bare = colon == host.npos || (host.find(':') != colon && host[colon - 1] != ']');
   if (!bare) {
-    const char* const end = host.data() + host.size();
-    if (const auto [stop, error] = std::from_chars(host.data() + colon + 1, end, port);
-        error != std::errc() || stop != end)
+    const auto number = parse_number<int>(std::string_view(host).substr(colon + 1));
+    if (!number)
       return invalid(str("--master-addr is ", quoted(host), "; expected HOST, or HOST:PORT"));
+    port = *number;
     host.resize(colon);
   }
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);

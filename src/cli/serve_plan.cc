@@ -28,44 +28,6 @@ Status check_number(bool right, std::string_view option, double value, std::stri
   return invalid(str("--", option, " is ", value, "; it must be ", range));
 }
 
-Status check_ranges(const ServeOptions& o) {
-  if (o.host.empty())
-    return invalid("--host is empty; give an address of this machine, or 0.0.0.0 for all of them");
-  GLINT_TRY_STATUS(check_range("port", o.port, 0, 65535));
-  GLINT_TRY_STATUS(check_least("kv-cache-tokens", o.kv_cache_tokens.value_or(1), 1));
-  GLINT_TRY_STATUS(check_range("max-num-seqs", o.max_num_seqs, 1, 65536));
-  GLINT_TRY_STATUS(check_least("max-num-batched-tokens", o.max_num_batched_tokens, 64));
-  GLINT_TRY_STATUS(check_least("max-queued-requests", o.max_queued_requests, 0));
-  GLINT_TRY_STATUS(check_least("max-queue-seconds", o.max_queue_seconds, 0));
-  GLINT_TRY_STATUS(check_least("stream-interval", o.stream_interval, 1));
-  GLINT_TRY_STATUS(check_least("max-logprobs", o.max_logprobs, -1));
-  GLINT_TRY_STATUS(check_number(o.max_body_mb > 0 && o.max_body_mb <= 4096, "max-body-mb",
-                                o.max_body_mb, "above 0 and at most 4096"));
-  GLINT_TRY_STATUS(check_least("max-connections", o.max_connections, 1));
-  for (const auto& [name, seconds] : {std::pair("shutdown-timeout", o.shutdown_timeout),
-                                      std::pair("watchdog-timeout", o.watchdog_timeout)})
-    GLINT_TRY_STATUS(check_number(seconds >= 0 && seconds <= 1e9, name, seconds, "from 0 to 1e9"));
-  GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
-                                o.step_slowdown, "1 or more, or 0 for no limit"));
-  GLINT_TRY_STATUS(check_range("text-threads", o.text_threads, 1, 256));
-  for (const auto& [name, fraction] :
-       {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
-        std::pair("mem-fraction-static", o.mem_fraction_static),
-        std::pair("free-gpu-memory-fraction", o.free_memory_fraction)}) {
-    if (fraction)
-      GLINT_TRY_STATUS(
-          check_number(*fraction > 0 && *fraction <= 1, name, *fraction, "above 0 and at most 1"));
-  }
-  GLINT_TRY_STATUS(check_number(o.grammar_timeout > 0 && o.grammar_timeout <= 86400,
-                                "grammar-timeout", o.grammar_timeout, "above 0 and at most 86400"));
-  for (const std::string& name : o.served_model_name) {
-    if (name.empty()) return invalid("--served-model-name is empty; give a name, or leave it out");
-  }
-  if (o.log_prompts && !o.log_requests)
-    return invalid("--log-prompts adds to the lines of --log-requests; give both");
-  return Ok{};
-}
-
 // The fields that a configuration file repeats from config.json.
 Status check_expected(const TranslatedArgs& given, const ModelConfig& config) {
   for (const auto& [field, value] : given.expected) {
@@ -382,11 +344,47 @@ std::vector<std::string> ignored_cache_wishes(const ServeOptions& o) {
   return out;
 }
 
-Status check_serve_options(const ServeOptions& options) { return check_ranges(options); }
+Status check_serve_options(const ServeOptions& o) {
+  if (o.host.empty())
+    return invalid("--host is empty; give an address of this machine, or 0.0.0.0 for all of them");
+  GLINT_TRY_STATUS(check_range("port", o.port, 0, 65535));
+  GLINT_TRY_STATUS(check_least("kv-cache-tokens", o.kv_cache_tokens.value_or(1), 1));
+  GLINT_TRY_STATUS(check_range("max-num-seqs", o.max_num_seqs, 1, 65536));
+  GLINT_TRY_STATUS(check_least("max-num-batched-tokens", o.max_num_batched_tokens, 64));
+  GLINT_TRY_STATUS(check_least("max-queued-requests", o.max_queued_requests, 0));
+  GLINT_TRY_STATUS(check_least("max-queue-seconds", o.max_queue_seconds, 0));
+  GLINT_TRY_STATUS(check_least("stream-interval", o.stream_interval, 1));
+  GLINT_TRY_STATUS(check_least("max-logprobs", o.max_logprobs, -1));
+  GLINT_TRY_STATUS(check_number(o.max_body_mb > 0 && o.max_body_mb <= 4096, "max-body-mb",
+                                o.max_body_mb, "above 0 and at most 4096"));
+  GLINT_TRY_STATUS(check_least("max-connections", o.max_connections, 1));
+  for (const auto& [name, seconds] : {std::pair("shutdown-timeout", o.shutdown_timeout),
+                                      std::pair("watchdog-timeout", o.watchdog_timeout)})
+    GLINT_TRY_STATUS(check_number(seconds >= 0 && seconds <= 1e9, name, seconds, "from 0 to 1e9"));
+  GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
+                                o.step_slowdown, "1 or more, or 0 for no limit"));
+  GLINT_TRY_STATUS(check_range("text-threads", o.text_threads, 1, 256));
+  for (const auto& [name, fraction] :
+       {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
+        std::pair("mem-fraction-static", o.mem_fraction_static),
+        std::pair("free-gpu-memory-fraction", o.free_memory_fraction)}) {
+    if (fraction)
+      GLINT_TRY_STATUS(
+          check_number(*fraction > 0 && *fraction <= 1, name, *fraction, "above 0 and at most 1"));
+  }
+  GLINT_TRY_STATUS(check_number(o.grammar_timeout > 0 && o.grammar_timeout <= 86400,
+                                "grammar-timeout", o.grammar_timeout, "above 0 and at most 86400"));
+  for (const std::string& name : o.served_model_name) {
+    if (name.empty()) return invalid("--served-model-name is empty; give a name, or leave it out");
+  }
+  if (o.log_prompts && !o.log_requests)
+    return invalid("--log-prompts adds to the lines of --log-requests; give both");
+  return Ok{};
+}
 
 Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
                              const ServeFacts& facts) {
-  GLINT_TRY_STATUS(check_ranges(options));
+  GLINT_TRY_STATUS(check_serve_options(options));
   GLINT_TRY_STATUS(check_expected(given, facts.config));
   GLINT_TRY_STATUS(check_quantization(options.quantization, facts.formats));
   ServePlan plan;
@@ -410,10 +408,10 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
                plan.server.http.limits);
   plan.engine.scheduler = {.max_step_tokens = options.max_num_batched_tokens,
                            .max_running = options.max_num_seqs,
-                           .max_waiting = options.max_queued_requests,
                            .max_seq_len = plan.max_model_len,
                            .depth = 2,
                            .max_drafts = facts.max_drafts};
+  plan.engine.max_waiting = options.max_queued_requests;
   plan.engine.cache.num_pages = cache.pages;
   plan.engine.cache.page_size = kPageSize;
   plan.engine.cache.share_prefixes = options.prefix_caching;

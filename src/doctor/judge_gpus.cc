@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/contains.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "doctor/findings.h"
 #include "doctor/machine_files.h"
@@ -19,7 +20,8 @@ std::size_t answering(const GpuSystemFacts& gpu) {
 }
 
 std::int64_t major_of(const std::string& version) {
-  return parse_number(std::string_view(version).substr(0, version.find('.'))).value_or(0);
+  return parse_number<std::int64_t>(std::string_view(version).substr(0, version.find('.')))
+      .value_or(0);
 }
 
 // "8 x NVIDIA H200 (140.4 GiB)", by kind, in order.
@@ -93,7 +95,7 @@ Finding judge_driver(const MachineFacts& m) {
 int capability_of(const GpuFacts& gpu) {
   std::string digits = gpu.compute;
   std::erase(digits, '.');
-  return static_cast<int>(parse_number(digits).value_or(0));
+  return static_cast<int>(parse_number<std::int64_t>(digits).value_or(0));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "doctor/look.h"
 #include "doctor/run_program.h"
@@ -98,7 +99,8 @@ void look_at_bus(const MachineFiles& files, GpuSystemFacts& out) {
 std::string version_in(std::string_view text) {
   for (const std::string_view word : words_of(text.substr(0, text.find('\n')))) {
     const std::size_t point = word.find('.');
-    if (point == word.npos || point < 3 || !parse_number(word.substr(0, point))) continue;
+    if (point == word.npos || point < 3 || !parse_number<std::int64_t>(word.substr(0, point)))
+      continue;
     return std::string(word);
   }
   return "";
@@ -126,8 +128,8 @@ void read_gpu_line(std::string_view line, GpuSystemFacts& out) {
   }
   gpu->answers = true;
   gpu->name = fields[0];
-  gpu->memory_mib = parse_number(fields[2]).value_or(0);
-  gpu->used_mib = parse_number(fields[3]).value_or(0);
+  gpu->memory_mib = parse_number<std::int64_t>(fields[2]).value_or(0);
+  gpu->used_mib = parse_number<std::int64_t>(fields[3]).value_or(0);
   gpu->compute = fields[4];
   gpu->persistence = fields[5] != "Disabled";
   gpu->mig = fields[6] == "Enabled";
@@ -152,7 +154,7 @@ std::vector<std::vector<std::string_view>> gpu_rows(std::string_view text) {
   for (const std::string_view line : split(text, '\n')) {
     std::vector<std::string_view> words = words_of(line);
     if (words.size() < 2 || !words[0].starts_with("GPU") || words[1].starts_with("GPU")) continue;
-    if (!parse_number(words[0].substr(3))) continue;
+    if (!parse_number<std::int64_t>(words[0].substr(3))) continue;
     out.push_back(std::move(words));
   }
   return out;
@@ -172,7 +174,7 @@ void read_peers(std::string_view text, GpuSystemFacts& out) {
 bool shows_nvlink(std::string_view text) {
   for (const std::vector<std::string_view>& row : gpu_rows(text)) {
     for (std::size_t i = 1; i < row.size(); ++i) {
-      if (row[i].starts_with("NV") && parse_number(row[i].substr(2))) return true;
+      if (row[i].starts_with("NV") && parse_number<std::int64_t>(row[i].substr(2))) return true;
     }
   }
   return false;

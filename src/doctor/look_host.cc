@@ -8,6 +8,7 @@
 #include "base/control_groups.h"
 #include "base/cpu_nodes.h"
 #include "base/memory.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "doctor/look.h"
 
@@ -112,7 +113,8 @@ CpuFacts look_at_cpu(const MachineFiles& files) {
   out.usable = std::min(out.usable, quota);
   out.numa_nodes = 0;
   for (const std::string& name : files.names("/sys/devices/system/node")) {
-    const bool is_node = name.starts_with("node") && parse_number(name.substr(4)).has_value();
+    const bool is_node =
+        name.starts_with("node") && parse_number<std::int64_t>(name.substr(4)).has_value();
     out.numa_nodes += is_node;
   }
   out.numa_nodes = std::max(out.numa_nodes, 1);
@@ -156,7 +158,7 @@ LimitFacts look_at_limits(const MachineFiles& files) {
       if (!line.starts_with(name)) continue;
       const std::vector<std::string_view> words = words_of(line.substr(name.size()));
       if (words.size() > column) out.known = true;
-      return words.size() > column ? parse_number(words[column]) : std::nullopt;
+      return words.size() > column ? parse_number<std::int64_t>(words[column]) : std::nullopt;
     }
     return {};
   };

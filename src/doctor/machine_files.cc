@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/owned_fd.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -45,7 +46,7 @@ std::string MachineFiles::line(std::string_view path) const {
 }
 
 std::optional<std::int64_t> MachineFiles::number(std::string_view path) const {
-  return parse_number(line(path));
+  return parse_number<std::int64_t>(line(path));
 }
 
 std::vector<std::string> MachineFiles::names(std::string_view folder) const {
@@ -72,7 +73,7 @@ std::optional<std::int64_t> MachineFiles::number_after(std::string_view path,
   for (const std::string_view line : split(all, '\n')) {
     if (!line.starts_with(key)) continue;
     const std::vector<std::string_view> words = words_of(line.substr(key.size()));
-    if (!words.empty()) return parse_number(words[0]);
+    if (!words.empty()) return parse_number<std::int64_t>(words[0]);
   }
   return {};
 }
@@ -86,14 +87,6 @@ std::vector<std::string_view> words_of(std::string_view text) {
     out.push_back(text.substr(0, text.find_first_of(kBlanks)));
     text.remove_prefix(out.back().size());
   }
-}
-
-std::optional<std::int64_t> parse_number(std::string_view text) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || at != end) return {};
-  return value;
 }
 
 }  // namespace glint

@@ -35,7 +35,4 @@ class MachineFiles {
 // Words between blanks.
 std::vector<std::string_view> words_of(std::string_view text);
 
-// An integer in decimal that is all of `text`.
-std::optional<std::int64_t> parse_number(std::string_view text);
-
 }  // namespace glint

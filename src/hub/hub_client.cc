@@ -1,10 +1,10 @@
 #include "hub/hub_client.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -94,9 +94,7 @@ HttpHeaders HubClient::headers_for(const std::string& url) const {
 
 double HubClient::delay(int attempt, const HttpResponse* answer) const {
   const std::string_view after = answer ? answer->header("retry-after") : "";
-  int seconds = 0;
-  const auto [end, error] = std::from_chars(after.data(), after.data() + after.size(), seconds);
-  if (!after.empty() && error == std::errc() && end == after.data() + after.size() && seconds >= 0)
+  if (const int seconds = parse_number<int>(after).value_or(-1); seconds >= 0)
     return std::min<double>(seconds, kMaxDelay);
   return std::min(options_.retry_seconds * static_cast<double>(1 << std::clamp(attempt - 1, 0, 5)),
                   kMaxDelay);

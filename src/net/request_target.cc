@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "base/utf8.h"
 
 namespace glint {
 namespace {
@@ -17,35 +18,6 @@ int hex_digit(char c) {
 bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
-
-// The bytes of the well-formed sequence (Unicode, table 3-7) that `text` begins with; 0: none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-  };
-  const int lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
-                             : lead >= 0xe0 && lead <= 0xef ? 3
-                             : lead >= 0xf0 && lead <= 0xf4 ? 4
-                                                            : 0;
-  const int low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-  const int high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-  if (length == 0 || byte(1) < low || byte(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  }
-  return length;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 struct HostPort {
@@ -130,7 +102,7 @@ Result<RequestTarget> parse_target(std::string_view target) {
   out.query = target.substr(std::min(question + 1, target.size()));
   GLINT_TRY(out.path, percent_decode(target.substr(0, question)));
   if (has_control(out.path)) return invalid("the path has control characters");
-  if (!is_utf8(out.path)) return invalid("the path is not UTF-8");
+  if (!is_valid_utf8(out.path)) return invalid("the path is not UTF-8");
   return out;
 }
 

@@ -1,11 +1,11 @@
 #include "rl/prompt_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "rl/rewards/reward.h"
 #include "rl/tool_turns.h"
@@ -24,12 +24,11 @@ struct Slice {
 
 Result<std::optional<std::int64_t>> parse_bound(std::string_view text, std::string_view path) {
   if (text.empty()) return std::optional<std::int64_t>();
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  const auto value = parse_number<std::int64_t>(text);
+  if (!value) {
     return invalid(str(quoted(path), " is no slice of rows; expected FILE@[a:b] with integers"));
   }
-  return std::optional<std::int64_t>(value);
+  return value;
 }
 
 Result<Slice> parse_slice(const std::string& path) {

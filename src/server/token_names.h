@@ -18,7 +18,6 @@ class TokenNames {
 
   // Valid UTF-8: a part of a character is U+FFFD.
   std::string text(TokenId id) const;
-  std::string bytes(TokenId id) const;
   Json bytes_json(TokenId id) const;  // [226, 128, 153]
 
  private:

@@ -8,20 +8,6 @@
 #include "base/thread_pool.h"
 
 namespace glint {
-namespace {
-
-// f(begin, end) for blocks of [0, size), on all threads.
-template <class F>
-void for_blocks(std::size_t size, ThreadPool& pool, F f) {
-  const auto all = static_cast<std::int64_t>(size);
-  pool.run(ceil_div(all, kNormBlock), [&](std::int64_t block, int) {
-    f(static_cast<std::size_t>(block * kNormBlock),
-      static_cast<std::size_t>(std::min(all, (block + 1) * kNormBlock)));
-  });
-}
-
-}  // namespace
-
 void adamw(const AdamWStep& step, std::span<const float> gradient, std::span<float> weights,
            std::span<float> exp_avg, std::span<float> exp_avg_sq, ThreadPool& pool) {
   const auto t = static_cast<double>(step.step);
@@ -32,8 +18,8 @@ void adamw(const AdamWStep& step, std::span<const float> gradient, std::span<flo
   const auto rest1 = static_cast<float>(1 - step.beta1);
   const auto rest2 = static_cast<float>(1 - step.beta2);
   const auto eps = static_cast<float>(step.eps), scale = static_cast<float>(step.gradient_scale);
-  for_blocks(weights.size(), pool, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
+  pool.run_blocks(std::ssize(weights), kNormBlock, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const float g = gradient[i] * scale;
       exp_avg[i] = beta1 * exp_avg[i] + rest1 * g;
       exp_avg_sq[i] = beta2 * exp_avg_sq[i] + rest2 * g * g;
@@ -44,10 +30,12 @@ void adamw(const AdamWStep& step, std::span<const float> gradient, std::span<flo
 
 std::vector<double> squares_of(std::span<const float> values, ThreadPool& pool) {
   std::vector<double> parts(ceil_div(values.size(), kNormBlock));
-  for_blocks(values.size(), pool, [&](std::size_t begin, std::size_t end) {
+  pool.run_blocks(std::ssize(values), kNormBlock, [&](std::int64_t begin, std::int64_t end) {
     double sum = 0;
-    for (std::size_t i = begin; i < end; ++i) sum += double{values[i]} * values[i];
-    parts[begin / kNormBlock] = sum;
+    for (const float v :
+         values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)))
+      sum += double{v} * v;
+    parts[static_cast<std::size_t>(begin / kNormBlock)] = sum;
   });
   return parts;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/ceil_div.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -52,14 +51,6 @@ Result<Buffer> memory_for(std::size_t bytes) {
   return exhausted(str("no memory for ", human_bytes(bytes), " of weights"));
 }
 
-// f(begin, end) for blocks of [0, size), on all threads.
-template <class F>
-void for_blocks(std::int64_t size, ThreadPool& pool, F f) {
-  pool.run(ceil_div(size, kBlock), [&](std::int64_t block, int) {
-    f(block * kBlock, std::min(size, (block + 1) * kBlock));
-  });
-}
-
 void round_to(StoredType type, std::span<const float> values, std::byte* to) {
   if (type == StoredType::kF32) {
     std::ranges::copy(values, reinterpret_cast<float*>(to));
@@ -69,7 +60,7 @@ void round_to(StoredType type, std::span<const float> values, std::byte* to) {
 }
 
 void round_to(StoredType type, std::span<const float> values, std::byte* to, ThreadPool& pool) {
-  for_blocks(std::ssize(values), pool, [&](std::int64_t begin, std::int64_t end) {
+  pool.run_blocks(std::ssize(values), kBlock, [&](std::int64_t begin, std::int64_t end) {
     const auto at = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(end - begin);
     round_to(type, values.subspan(at, size), to + at * element_bytes(type));
   });
@@ -208,7 +199,7 @@ std::vector<float> TrainedWeights::read(const ModelTensor& all, ThreadPool& pool
   for (int copy = 0; copy < all.num_copies(); ++copy, ++at) {
     const StoredTensor& tensor = tensors_[at];
     float* const to = &values[done];
-    for_blocks(all.elements(), pool, [&](std::int64_t begin, std::int64_t end) {
+    pool.run_blocks(all.elements(), kBlock, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         to[i] = tensor.type == StoredType::kF32
                     ? reinterpret_cast<const float*>(tensor.bytes.data())[i]

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "checkpoint/other_files.h"
 #include "checkpoint/writer.h"
@@ -44,10 +44,8 @@ std::string name_of_step(const std::string& run_dir, std::int64_t step) {
 }
 
 std::optional<std::int64_t> parse_step(std::string_view text) {
-  std::int64_t step = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  const bool is_step = error == std::errc() && end == text.data() + text.size() && step >= 0;
-  return is_step ? std::optional(step) : std::nullopt;
+  const auto step = parse_number<std::int64_t>(text);
+  return step.value_or(-1) >= 0 ? step : std::nullopt;
 }
 
 // The newest of the steps that are there. A folder gets its name when it is complete.

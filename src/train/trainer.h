@@ -59,7 +59,6 @@ class Trainer {
   const TrainedWeights& weights() const { return *weights_; }
   TrainRanks& ranks() { return *ranks_; }
   GradientSource& pass() { return *ranks_; }
-  const AdamWOptions& adamw() const { return options_.adamw; }
   std::int64_t steps_done() const { return steps_; }
 
   // Applies the gradients that were added since the last step, and sets them to zero. Vectors

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "rl/rewards/reward.h"
-#include "text/tokenizer/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace glint;

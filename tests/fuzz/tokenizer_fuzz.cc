@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "text/tokenizer/detokenizer.h"
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace glint;

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/template/jinja/characters.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "rl/rewards/boxed.h"
 #include "rl/rewards/expression.h"
 #include "rl/rewards/normal_form.h"
 #include "text/template/jinja/characters.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

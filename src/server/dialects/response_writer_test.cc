@@ -197,7 +197,10 @@ TEST(TokenNames, parts_of_characters_have_their_bytes) {
   const std::vector<TokenId> ids = tokenizer.encode(text).value();
   EXPECT_GT(ids.size(), 1u);
   std::string bytes;
-  for (const TokenId id : ids) bytes += names().bytes(id);
+  for (const TokenId id : ids) {
+    const Json list = names().bytes_json(id);
+    for (const Json& byte : list.as_array()) bytes += static_cast<char>(byte.as_int());
+  }
   EXPECT_EQ(bytes, text);
 }
 

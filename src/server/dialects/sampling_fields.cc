@@ -1,8 +1,7 @@
 #include "server/dialects/sampling_fields.h"
 
-#include <charconv>
-
 #include "base/cut_text.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "server/dialects/unsupported_fields.h"
 #include "server/id_source.h"
@@ -22,9 +21,8 @@ void read_logit_bias(RequestReader& r, ApiRequest& request, TokenId vocab_size) 
   if (!bias.is_object()) return;
   std::vector<std::pair<TokenId, float>> all;
   for (const auto& [key, value] : bias.as_object()) {
-    TokenId id = -1;
-    const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (code != std::errc() || end != key.data() + key.size() || id < 0 || id >= vocab_size)
+    const TokenId id = parse_number<TokenId>(key).value_or(-1);
+    if (id < 0 || id >= vocab_size)
       return r.fail("logit_bias", str("logit_bias names token ", quoted(key),
                                       "; expected an id from 0 to ", vocab_size - 1));
     if (!value.is_number() || !(value.as_double() >= -100 && value.as_double() <= 100))

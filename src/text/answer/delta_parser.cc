@@ -57,7 +57,7 @@ struct DeltaParser::State {
       : options(std::move(with)),
         tokenizer(of),
         markers(marker_ids(of, options)),
-        detokenizer(of, /*skip_special=*/false),
+        detokenizer(of),
         finder(texts_to_find(options)),
         tools(options.tools),
         in_reasoning(options.parse_reasoning && options.in_reasoning) {}

@@ -4,8 +4,8 @@
 
 #include "base/random.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/tokenizer/tokenizer_bytes.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

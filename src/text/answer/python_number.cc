@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/template/jinja/characters.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

@@ -11,8 +11,8 @@ enum Marker { kCall, kEndCall, kKeyBegin, kKeyEnd, kValueBegin, kValueEnd };
 }  // namespace
 
 ToolParser::ToolParser(const std::vector<ToolSpec>& tools)
-    : tools_(tools), finder_({std::begin(kToolMarkers), std::end(kToolMarkers)}) {
-  for (const ToolSpec& tool : tools_) by_name_.emplace(tool.name, &tool);
+    : finder_({std::begin(kToolMarkers), std::end(kToolMarkers)}) {
+  for (const ToolSpec& tool : tools) by_name_.emplace(tool.name, &tool);
 }
 
 void ToolParser::begin() {

@@ -55,7 +55,6 @@ class ToolParser {
   void end_call(std::vector<Delta>& deltas);
   void arguments(std::string json, std::vector<Delta>& deltas);
 
-  const std::vector<ToolSpec>& tools_;
   std::unordered_map<std::string_view, const ToolSpec*> by_name_;
   std::unordered_map<std::string_view, std::unique_ptr<ToolTyping>> typings_;
   TextFinder finder_;

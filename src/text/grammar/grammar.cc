@@ -9,11 +9,11 @@
 
 #include "base/contains.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/grammar/grammar_pattern.h"
 #include "text/grammar/grammar_schema.h"
 #include "text/grammar/grammar_tools.h"
 #include "text/grammar/structural_tag.h"
-#include "text/tokenizer/unicode.h"
 
 // xgrammar's messages come here (tools/setup.sh builds it so). Its warnings, "X is not supported;
 // ignoring X", are errors: no part of a schema is ignored silently.
@@ -52,6 +52,10 @@ class CompiledGrammar {
 namespace {
 
 using Markers = CompiledGrammar::Markers;
+
+constexpr std::size_t kMaxTextBytes = 256 * 1024;  // of a schema or EBNF
+constexpr std::size_t kMaxRegexBytes = 16 * 1024;  // of an expression
+constexpr std::size_t kMaxChoices = 10000;
 
 // States that a matcher keeps of what it has read, besides 32 a byte: 11 MB.
 constexpr std::int64_t kMaxHistory = std::int64_t{1} << 18;
@@ -338,10 +342,10 @@ Result<xgrammar::Grammar> lenient_calls_grammar(GrammarSpec spec) {
 }
 
 // Throws what xgrammar throws.
-Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimits& limits) {
+Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec) {
   using Kind = GrammarSpec::Kind;
   const bool is_regex = spec.kind == Kind::kRegex;
-  const std::size_t most = is_regex ? limits.max_regex_bytes : limits.max_text_bytes;
+  const std::size_t most = is_regex ? kMaxRegexBytes : kMaxTextBytes;
   if (spec.text.size() > most) {
     return invalid(str("the ", is_regex ? "expression" : "grammar", " has ", spec.text.size(),
                        " bytes, over the limit of ", most));
@@ -359,9 +363,9 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
       return ebnf_grammar(spec.text);
     case Kind::kChoice:
       if (spec.choices.empty()) return invalid("there is no choice");
-      if (spec.choices.size() > limits.max_choices) {
-        return invalid(str("there are ", spec.choices.size(), " choices, over the limit of ",
-                           limits.max_choices));
+      if (spec.choices.size() > kMaxChoices) {
+        return invalid(
+            str("there are ", spec.choices.size(), " choices, over the limit of ", kMaxChoices));
       }
       return choice_grammar(spec.choices);
     case Kind::kStructuralTag: {
@@ -373,7 +377,7 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
       GLINT_TRY(xgrammar::Grammar calls,
                 spec.lenient ? lenient_calls_grammar(spec) : calls_grammar(spec));
       if (!spec.instead) return calls;
-      GLINT_TRY(xgrammar::Grammar instead, grammar_of(*spec.instead, limits));
+      GLINT_TRY(xgrammar::Grammar instead, grammar_of(*spec.instead));
       return xgrammar::Grammar::Union({std::move(calls), std::move(instead)});
     }
   }
@@ -392,9 +396,8 @@ Markers markers_of(const GrammarSpec& spec) {
 }  // namespace
 
 struct GrammarCompiler::Impl {
-  Impl(const GrammarVocabulary& from, const GrammarLimits& limits)
-      : limits(limits),
-        vocabulary(std::make_shared<const Vocabulary>(from)),
+  explicit Impl(const GrammarVocabulary& from)
+      : vocabulary(std::make_shared<const Vocabulary>(from)),
         tokens(from.texts, xgrammar::VocabType::RAW, from.size(), from.stop_ids),
         compiler(tokens, /*max_threads=*/1, /*cache_enabled=*/false) {}
 
@@ -414,7 +417,7 @@ struct GrammarCompiler::Impl {
 
   Result<std::shared_ptr<const CompiledGrammar>> compile(const GrammarSpec& spec) {
     try {
-      GLINT_TRY(const xgrammar::Grammar grammar, grammar_of(spec, limits));
+      GLINT_TRY(const xgrammar::Grammar grammar, grammar_of(spec));
       xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar);
       GLINT_TRY_STATUS(check_beginning(compiled));
       return std::make_shared<const CompiledGrammar>(std::move(compiled), markers_of(spec));
@@ -423,7 +426,6 @@ struct GrammarCompiler::Impl {
     }
   }
 
-  const GrammarLimits limits;
   const std::shared_ptr<const Vocabulary> vocabulary;
   const xgrammar::TokenizerInfo tokens;
   xgrammar::GrammarCompiler compiler;
@@ -433,8 +435,8 @@ std::size_t memory_bytes(const CompiledGrammar& grammar) {
   return grammar.grammar.MemorySizeBytes();
 }
 
-GrammarCompiler::GrammarCompiler(const GrammarVocabulary& vocabulary, const GrammarLimits& limits)
-    : impl_(std::make_unique<Impl>(vocabulary, limits)) {}
+GrammarCompiler::GrammarCompiler(const GrammarVocabulary& vocabulary)
+    : impl_(std::make_unique<Impl>(vocabulary)) {}
 
 GrammarCompiler::~GrammarCompiler() = default;
 

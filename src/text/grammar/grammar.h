@@ -18,19 +18,13 @@
 
 namespace glint {
 
-struct GrammarLimits {
-  std::size_t max_text_bytes = 256 * 1024;  // of a schema or EBNF
-  std::size_t max_regex_bytes = 16 * 1024;  // of an expression
-  std::size_t max_choices = 10000;
-};
-
 class CompiledGrammar;  // const; threads may share one
 
 std::size_t memory_bytes(const CompiledGrammar& grammar);
 
 class GrammarCompiler {
  public:
-  explicit GrammarCompiler(const GrammarVocabulary& vocabulary, const GrammarLimits& limits = {});
+  explicit GrammarCompiler(const GrammarVocabulary& vocabulary);
   ~GrammarCompiler();
 
   // From any thread. Fails with the reason, in one sentence, on what cannot be compiled, and on

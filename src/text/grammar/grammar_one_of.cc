@@ -85,11 +85,8 @@ bool OneOfs::find_tag(const Json& schema,
 }
 
 void OneOfs::open() {
-  const auto find = [&](const std::string& path) {  // none, where a name holds a slash
-    return const_cast<Json*>(follow_pointer(root_, path));
-  };
   for (const auto& [path, name] : tags_) {
-    Json* object = find(path);
+    Json* object = follow_pointer(root_, path);  // none, where a name holds a slash
     if (!object || is_required(*object, name)) continue;
     const Json* before = object->find("required");
     Json::Array names = before ? before->as_array() : Json::Array{};
@@ -98,7 +95,7 @@ void OneOfs::open() {
   }
   // Inner ones first: their paths lead through the "oneOf" around them.
   for (auto path = disjoint_.rbegin(); path != disjoint_.rend(); ++path) {
-    Json* schema = find(*path);
+    Json* schema = follow_pointer(root_, *path);
     if (!schema || !schema->is_object()) continue;
     for (Json::Member& member : schema->as_object())
       if (member.first == "oneOf") member.first = "anyOf";

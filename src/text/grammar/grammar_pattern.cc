@@ -7,7 +7,7 @@
 
 #include "base/contains.h"
 #include "base/str.h"
-#include "text/tokenizer/unicode.h"
+#include "base/utf8.h"
 
 namespace glint {
 namespace {

@@ -29,7 +29,7 @@ namespace glint {
 namespace {
 
 // Descriptors of the grammar process.
-constexpr int kControlFd = 3, kSetupFd = 4;
+constexpr int kControlFd = 3, kVocabularyFd = 4;
 
 constexpr int kLowPriority = 10;
 constexpr double kLowSeconds = 0.5;
@@ -130,13 +130,6 @@ bool make_sockets(OwnedFd& mine, OwnedFd& other) {
   return true;
 }
 
-// In front of the vocabulary.
-std::string setup_of(const GrammarVocabulary& vocabulary, const GrammarLimits& limits) {
-  std::string out(sizeof limits, '\0');
-  std::memcpy(out.data(), &limits, sizeof limits);
-  return out + to_bytes(vocabulary);
-}
-
 std::string head_of(GrammarOutcome::Kind kind) { return {static_cast<char>(kind)}; }
 
 std::string bytes_of(const GrammarBudget& budget) {
@@ -148,8 +141,8 @@ std::string bytes_of(const GrammarBudget& budget) {
 }  // namespace
 
 GrammarProcess::GrammarProcess(std::vector<std::string> command,
-                               const GrammarVocabulary& vocabulary, const GrammarLimits& limits)
-    : command_(std::move(command)), setup_(setup_of(vocabulary, limits)) {}
+                               const GrammarVocabulary& vocabulary)
+    : command_(std::move(command)), vocabulary_(to_bytes(vocabulary)) {}
 
 GrammarProcess::~GrammarProcess() { end(); }
 
@@ -171,9 +164,9 @@ Status GrammarProcess::warm() {
 Status GrammarProcess::spawn() {
   OwnedFd mine, others;
   if (!make_sockets(mine, others)) return no_process("socketpair");
-  const OwnedFd setup = memory_of(setup_);
-  if (!setup) return no_process("memfd_create");
-  const OwnedFd* const fds[] = {&others, &setup};  // kControlFd, kSetupFd
+  const OwnedFd vocabulary = memory_of(vocabulary_);
+  if (!vocabulary) return no_process("memfd_create");
+  const OwnedFd* const fds[] = {&others, &vocabulary};  // kControlFd, kVocabularyFd
   GLINT_TRY(pid_, spawn_program(command_, {.fds = fds}).in("no process to compile grammars"));
   control_ = std::move(mine);
   return Ok{};
@@ -289,16 +282,13 @@ int run_grammar_process() {
   ::prctl(PR_SET_NAME, "glint-grammars");
   errno = 0;
   if (::nice(kLowPriority) == -1 && errno != 0) return 2;
-  GrammarLimits limits;
-  std::optional<std::string> setup = bytes_of(kSetupFd, std::size_t{1} << 31);
-  if (!setup || setup->size() < sizeof limits) return 2;
-  std::memcpy(&limits, setup->data(), sizeof limits);
-  const Result<GrammarVocabulary> vocabulary =
-      vocabulary_of(std::string_view(*setup).substr(sizeof limits));
+  std::optional<std::string> bytes = bytes_of(kVocabularyFd, std::size_t{1} << 31);
+  if (!bytes) return 2;
+  const Result<GrammarVocabulary> vocabulary = vocabulary_of(*bytes);
   if (!vocabulary.ok()) return 2;
-  const GrammarCompiler compiler(vocabulary.value(), limits);
-  setup.reset();
-  ::close(kSetupFd);
+  const GrammarCompiler compiler(vocabulary.value());
+  bytes.reset();
+  ::close(kVocabularyFd);
 
   while (std::optional<Message> job = receive_message(kControlFd)) {
     GrammarBudget budget;

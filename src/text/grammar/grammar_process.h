@@ -40,8 +40,7 @@ class GrammarProcess {
  public:
   // Starts nothing yet. `command` is a program and its arguments that come to
   // run_grammar_process().
-  GrammarProcess(std::vector<std::string> command, const GrammarVocabulary& vocabulary,
-                 const GrammarLimits& limits);
+  GrammarProcess(std::vector<std::string> command, const GrammarVocabulary& vocabulary);
   ~GrammarProcess();
   GrammarProcess(const GrammarProcess&) = delete;
   GrammarProcess& operator=(const GrammarProcess&) = delete;
@@ -59,7 +58,7 @@ class GrammarProcess {
   void end();
 
   const std::vector<std::string> command_;
-  const std::string setup_;  // for the process
+  const std::string vocabulary_;  // as bytes, for the process
   OwnedFd control_;
   pid_t pid_ = 0;
 };

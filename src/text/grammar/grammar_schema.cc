@@ -30,9 +30,9 @@ class Preparer {
       const std::string path = references_.back();
       references_.pop_back();
       if (seen_.contains(path)) continue;
-      const Json* target = follow_pointer(root_, path);
+      Json* const target = follow_pointer(root_, path);
       if (!target) return invalid(str("there is no ", quoted("#" + path), " to refer to"));
-      GLINT_TRY_STATUS(prepare(const_cast<Json&>(*target), path, 0));
+      GLINT_TRY_STATUS(prepare(*target, path, 0));
     }
     if (!refers_to_one_of_) one_ofs_.open();
     return Ok{};

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -30,5 +31,8 @@ Status prepare_schema(Json& root, std::string_view pattern_filler = ".*");
 
 // The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
 const Json* follow_pointer(const Json& root, std::string_view pointer);
+inline Json* follow_pointer(Json& root, std::string_view pointer) {
+  return const_cast<Json*>(follow_pointer(std::as_const(root), pointer));
+}
 
 }  // namespace glint

@@ -51,11 +51,11 @@ struct GrammarService::Impl {
 
   Impl(const GrammarVocabulary& vocabulary, GrammarServiceOptions given)
       : options(std::move(given)),
-        compiler(vocabulary, options.limits),
+        compiler(vocabulary),
         cache(options.cache_bytes),
         wake_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!options.command.empty()) {
-      process.emplace(options.command, vocabulary, options.limits);
+      process.emplace(options.command, vocabulary);
       if (Status status = process->warm(); !status.ok())
         GLINT_LOG(kWarning, str("structured output fails: ", status.error().message));
       process_id = process->pid();

@@ -18,7 +18,6 @@ struct GrammarServiceOptions {
   // one after another, and nothing bounds it.
   std::vector<std::string> command = {};
   GrammarBudget budget = {};
-  GrammarLimits limits = {};
   int at_once = 3;                                           // grammars
   std::size_t max_waiting = 256;                             // requests
   std::size_t max_waiting_bytes = std::size_t{64} << 20;     // of what they ask for

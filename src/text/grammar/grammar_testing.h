@@ -13,9 +13,9 @@
 #include "base/contains.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer/tokenizer_testing.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 

@@ -5,21 +5,19 @@
 #include <utility>
 
 #include "base/types.h"
+#include "base/utf8.h"
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 
 class Detokenizer {
  public:
-  // `skip_special`: special tokens give no text.
-  explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = false)
-      : tokenizer_(tokenizer), skip_special_(skip_special) {}
+  explicit Detokenizer(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   // Valid UTF-8, never a part of a character; often nothing. All calls together and `flush` give
   // what Tokenizer::decode gives for all ids at once.
   std::string feed(TokenId id) {
-    held_ += tokenizer_.decoded_bytes(id, skip_special_);
+    held_ += tokenizer_.token_bytes(id);
     std::string text;
     held_.erase(0, append_lossy_utf8(text, held_, /*last=*/false));
     return text;
@@ -30,8 +28,7 @@ class Detokenizer {
 
  private:
   const Tokenizer tokenizer_;  // a reference to shared parts
-  const bool skip_special_;
-  std::string held_;  // the beginning of a character
+  std::string held_;           // the beginning of a character
 };
 
 }  // namespace glint

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/tokenizer_bpe.h"
 #include "text/tokenizer/tokenizer_bytes.h"

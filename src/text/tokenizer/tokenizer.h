@@ -63,7 +63,6 @@ class Tokenizer {
   const std::vector<AddedToken>& added_tokens() const;
 
  private:
-  friend class Detokenizer;
   struct Parts;
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 

@@ -4,9 +4,9 @@
 #include <bit>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/tokenizer/tokenizer_bytes.h"
 #include "text/tokenizer/tokenizer_fields.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "text/tokenizer/unicode.h"
+#include "base/utf8.h"
 
 namespace glint {
 namespace {

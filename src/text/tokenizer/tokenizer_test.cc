@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/tokenizer/tokenizer_testing.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

@@ -1,33 +1,10 @@
-// UTF-8 and the Unicode operations that normalizers need.
-//
-// Text inside glint is valid UTF-8. Bytes from outside become so with `lossy_utf8`: each maximal
-// part of an invalid sequence turns into one U+FFFD, as Rust's from_utf8_lossy, Python's
-// errors="replace" and the WHATWG decoder do.
+// The Unicode operations that normalizers need.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace glint {
-
-bool is_valid_utf8(std::string_view text);
-
-// Appends `bytes` with invalid parts replaced. Returns how many bytes it took: all of them if
-// `last`, else all but an incomplete character at the end.
-std::size_t append_lossy_utf8(std::string& out, std::string_view bytes, bool last = true);
-std::string lossy_utf8(std::string_view bytes);
-
-// The code point at `at` of valid UTF-8; moves `at` behind it.
-char32_t next_code_point(std::string_view text, std::size_t& at);
-
-// Whether `byte` of valid UTF-8 goes on with a character that began before it.
-inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-// Where the last character of `text` (valid UTF-8, not empty) begins.
-std::size_t last_character(std::string_view text);
-
-void append_utf8(std::string& out, char32_t c);
 
 bool is_white_space(char32_t c);  // the property White_Space
 

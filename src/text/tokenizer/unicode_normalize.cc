@@ -6,6 +6,7 @@
 #include <iterator>
 #include <vector>
 
+#include "base/utf8.h"
 #include "text/tokenizer/unicode.h"
 
 namespace glint {

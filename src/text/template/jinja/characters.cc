@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/utf8.h"
 #include "text/tokenizer/unicode.h"
 
 namespace glint::jinja {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/template/jinja/operations.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint::jinja {
 namespace {

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/template/jinja/builtins.h"
 #include "text/template/jinja/characters.h"
 #include "text/template/jinja/operations.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint::jinja {
 namespace {

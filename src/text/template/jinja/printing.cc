@@ -1,9 +1,9 @@
 // str() and repr() of values.
 #include "base/json.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/template/jinja/characters.h"
 #include "text/template/jinja/operations.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint::jinja {
 namespace {

@@ -1,9 +1,9 @@
 // Lengths, iteration, indices and slices of everything that Python iterates.
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "text/template/jinja/characters.h"
 #include "text/template/jinja/operations.h"
-#include "text/tokenizer/unicode.h"
 
 namespace glint::jinja {
 namespace {
