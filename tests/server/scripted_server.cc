@@ -68,7 +68,7 @@ int run(const Arguments& args) {
        .chat_template = ChatTemplate::open(args.model).value(),
        .stop_ids = {3655, 3662, 3664},
        .executor = &executor,
-       .engine = {.scheduler = {.max_waiting = args.max_waiting}, .cache = {.num_pages = 1024}}});
+       .engine = {.cache = {.num_pages = 1024}, .max_waiting = args.max_waiting}});
   if (!opened.ok()) {
     std::cerr << opened.error().message << "\n";
     return 1;
