@@ -6,6 +6,10 @@
 // Every call is collective: all ranks of the group make the same calls in the same order, with the
 // same types and shapes unless said otherwise. Calls are ordered with the ops of the rank's device:
 // they may return before it is done.
+//
+// Where a rank is lost, no call waits any more, and it writes zeros in place of all that did not
+// come: nothing is left as it was, for others read counts and indices there. Counts of up to 8 KiB
+// a rank (all_gather) come all or not at all.
 #pragma once
 
 #include <atomic>

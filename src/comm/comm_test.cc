@@ -358,6 +358,37 @@ TEST(SocketComm, waits_for_nobody_who_is_gone_and_can_connect_again) {
   ender.join();
 }
 
+// Counts and indices, too: nothing of before may be taken for them.
+TEST(Comm, a_group_that_has_ended_writes_zeros_in_every_call) {
+  const auto ended = SharedGroup::map(2, -1);
+  ended.value().end();
+  const auto shared = make_shared_comm(ended.value(), 0);
+  SocketComm sockets(0, 2, [](int) {});  // not connected
+  for (Comm* const comm : {shared.get(), static_cast<Comm*>(&sockets)}) {
+    std::vector<float> x(8, 3.0f), out;
+    std::vector<std::int32_t> offsets = {0, 1, 2, 0, 1, 2}, first = {0, 1, 2};
+    const auto expect_zeros = [&](std::int64_t size, auto call) {
+      out.assign(static_cast<std::size_t>(size), 3.0f);
+      call(tensor(out));
+      EXPECT_EQ(out, std::vector<float>(static_cast<std::size_t>(size)));
+    };
+    ExchangeArgs args = {
+        .x = tensor(x, 4), .offsets = Tensor(offsets.data(), DType::kI32, {2, 3}), .first = first};
+    const auto exchange = [&](const Tensor& to) {
+      args.out = Tensor(to.data, DType::kF32, {2, 4});
+      comm->exchange(args);
+    };
+    expect_zeros(8, [&](const Tensor& to) { comm->all_reduce(tensor(x), to); });
+    expect_zeros(4, [&](const Tensor& to) { comm->reduce_scatter(tensor(x), to); });
+    expect_zeros(16, [&](const Tensor& to) { comm->all_gather(tensor(x), to); });
+    expect_zeros(8, [&](const Tensor& to) { comm->broadcast(to, 1); });
+    expect_zeros(8, [&](const Tensor& to) { comm->recv(to, 1); });
+    expect_zeros(8, exchange);
+    args.backwards = true;
+    expect_zeros(8, exchange);
+  }
+}
+
 // Others may be lost while ranks connect: then all begin again.
 TEST(ConnectRanks, fails_alike_with_ranks_that_refuse_and_that_do_not_come) {
   const OwnedFd listener = listen_tcp(0).value();

@@ -1,9 +1,11 @@
 // Ranks on the GPUs of this machine, a thread each: every call of a group against the same group on
-// the host, bit for bit, in each way that bytes move; then microseconds of sums beside NCCL's own.
-// Arguments: the number of ranks (default: all GPUs).
+// the host, bit for bit, in each way that bytes move, and what calls write once a rank is lost;
+// then microseconds of sums beside NCCL's own. Arguments: the number of ranks (default: all GPUs).
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,6 +58,35 @@ class Rank {
     return got == std::vector<float>(kSmall, static_cast<float>(comm.size())) && kept == ones;
   }
 
+  // Whether rank 0 gets zeros of calls that the others, which end the group, do not make.
+  bool gets_zeros(const SharedGroup& group, bool use_windows, std::latch& done) {
+    constexpr std::int64_t kSize = 100'000;
+    GpuComm comm(host_, *device_, use_windows);
+    if (!connect(comm)) return false;
+    const Buffer part = device_->allocate(4 * kSize), all = device_->allocate(4 * kSize * size());
+    const std::vector<float> ones(static_cast<std::size_t>(kSize * size()), 1.0f);
+    device_->copy_in(part.data(), ones.data(), 4 * kSize);
+    device_->copy_in(all.data(), ones.data(), all.bytes());
+    comm.barrier();
+    if (host_.rank() > 0) {
+      group.end();
+      done.wait();
+      return true;
+    }
+    comm.all_gather(Tensor(part.data(), DType::kF32, {kSize}),
+                    Tensor(all.data(), DType::kF32, {kSize * size()}));
+    comm.all_reduce(Tensor(part.data(), DType::kF32, {kSize}),
+                    Tensor(part.data(), DType::kF32, {kSize}));
+    std::vector<float> gathered(ones), sum(kSize);
+    device_->copy_out(gathered.data(), all.data(), all.bytes());
+    device_->copy_out(sum.data(), part.data(), 4 * kSize);
+    done.count_down();
+    const bool zeros =
+        gathered == std::vector<float>(ones.size()) && sum == std::vector<float>(kSize);
+    say("%-32s %s\n", comm.way(), zeros ? "writes zeros for lost ranks" : "keeps what was there");
+    return zeros;
+  }
+
   void time_sums() {
     GpuComm comm(host_, *device_, true);
     if (!connect(comm)) return;
@@ -103,6 +134,8 @@ class Rank {
     if (host_.rank() == 0) std::printf(format, args...), std::fflush(stdout);
   }
 
+  int size() const { return host_.size(); }
+
   Comm& host_;
   const std::unique_ptr<CudaDevice> device_;
 };
@@ -124,23 +157,37 @@ bool alone() {
   return got == values;
 }
 
-int run(int size) {
-  const auto hosts = make_thread_comms(size);
+// Whether f(a rank, its group) is true for each of a group's.
+template <class F>
+bool on_ranks(int size, F&& f) {
+  const SharedGroup group = SharedGroup::map(size, -1).value();
   std::vector<std::thread> threads;
   std::vector<char> agree(static_cast<std::size_t>(size), 0);
   for (int r = 0; r < size; ++r) {
     threads.emplace_back([&, r] {
-      Rank rank(*hosts[static_cast<std::size_t>(r)], r);
-      const bool by_windows = rank.compare(true), by_nccl = rank.compare(false);
-      agree[static_cast<std::size_t>(r)] = by_windows && by_nccl;
-      rank.time_sums();
+      const auto host = make_shared_comm(group, r);
+      Rank rank(*host, r);
+      agree[static_cast<std::size_t>(r)] = f(rank, group);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const char one : agree) {
-    if (!one) return 1;
+  return std::find(agree.begin(), agree.end(), 0) == agree.end();
+}
+
+int run(int size) {
+  bool agree = true;
+  for (const bool use_windows : {true, false}) {
+    std::latch done(1);
+    agree &= on_ranks(size, [&](Rank& rank, const SharedGroup& group) {
+      return rank.gets_zeros(group, use_windows, done);
+    });
   }
-  return 0;
+  agree &= on_ranks(size, [](Rank& rank, const SharedGroup&) {
+    const bool by_windows = rank.compare(true), by_nccl = rank.compare(false);
+    rank.time_sums();
+    return by_windows && by_nccl;
+  });
+  return agree ? 0 : 1;
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ void launch_exchange(const Windows& windows, const ExchangeArgs& args, const Gpu
 // out = the sum of `count` dense f32 parts of out's size, `stride` elements apart, on this GPU.
 void launch_add_parts(const float* parts, int count, std::int64_t stride, const Tensor& out,
                       const Gpu& gpu);
+// x = 0, dense, where `ended`, which the GPU reads, is not 0.
+void launch_clear_if(const std::uint32_t* ended, const Tensor& x, const Gpu& gpu);
 // to[i] = x[rows[i]], or x[i] without `rows`, for the rows of `to`.
 void launch_pack_rows(const Tensor& x, const Tensor& rows, const Tensor& to, const Gpu& gpu);
 

@@ -6,12 +6,15 @@
 #include "backends/cuda/comm/collectives.h"
 #include "backends/cuda/comm/windows.cuh"
 #include "backends/cuda/dependent_launch.cuh"
+#include "base/ceil_div.h"
 #include "base/check.h"
 
 namespace glint::cuda {
 namespace {
 
 constexpr int kThreads = 512;
+// A gather of so many bytes is of one thread block: where a rank is lost, they come all or not.
+constexpr std::int64_t kWholeBytes = 8 << 10;
 
 template <class Unit>
 __device__ inline Unit load_far(const Unit* p) {
@@ -28,15 +31,16 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t at = blockIdx.x * each; at < size; at += gridDim.x * each) {
     const std::int64_t n = min(each, size - at);
     Unit* const told = turns.mine<Unit>();
-    for (std::int64_t i = threadIdx.x; tells && i < n; i += kThreads) told[i] = mine[at + i];
-    if (!turns.meet()) return;
+    const bool tells_now = tells && !turns.has_ended();
+    for (std::int64_t i = threadIdx.x; tells_now && i < n; i += kThreads) told[i] = mine[at + i];
+    const bool came = turns.meet();
     for (int r = 0; r < windows.size; ++r) {
       const bool takes =
           root < 0 ? r != windows.rank || mine != all + r * size : r == root && r != windows.rank;
       const Unit* const theirs = turns.slice<Unit>(r);
       Unit* const to = root < 0 ? all + r * size : all;
       for (std::int64_t i = threadIdx.x; takes && i < n; i += kThreads)
-        to[at + i] = load_far(theirs + i);
+        to[at + i] = came ? load_far(theirs + i) : Unit{};
     }
     turns.next();
   }
@@ -111,8 +115,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t even = (most + gridDim.x - 1) / gridDim.x, each = min(even, most_each);
   for (std::int64_t at = blockIdx.x * each; at < most; at += gridDim.x * each) {
     const std::int64_t own = min(max(sent[windows.rank] - at, std::int64_t{0}), each);
-    pack(e, x, at, own, turns.mine<Unit>());
-    if (!turns.meet()) return;
+    if (!turns.has_ended()) pack(e, x, at, own, turns.mine<Unit>());
+    const bool came = turns.meet();
     for (int r = 0; r < windows.size; ++r) {
       const Part& p = parts[r];
       const std::int64_t begin = max(p.begin, at);
@@ -122,10 +126,17 @@ __global__ void __launch_bounds__(kThreads)
       const Unit* const theirs = turns.slice<Unit>(r) + (begin - at) * e.width;
       Unit* const to = out + (p.at + begin - p.begin) * e.width;
       for (std::int64_t i = threadIdx.x; i < count * e.width; i += kThreads)
-        to[i] = load_far(theirs + i);
+        to[i] = came ? load_far(theirs + i) : Unit{};
     }
     turns.next();
   }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    cleared(const std::uint32_t* ended, unsigned char* to, std::int64_t size) {
+  if (heard(ended) == 0) return;
+  for (std::int64_t i = blockIdx.x * kThreads + threadIdx.x; i < size; i += gridDim.x * kThreads)
+    to[i] = 0;
 }
 
 template <class Unit>
@@ -169,8 +180,9 @@ void launch_gather(const Windows& windows, const Tensor& mine, const Tensor& all
     using Unit = decltype(unit);
     const std::int64_t size = bytes / static_cast<std::int64_t>(sizeof(Unit));
     const std::int64_t even = (size + kWindowBlocks - 1) / kWindowBlocks;
-    const std::int64_t each = std::clamp<std::int64_t>(even, std::min<std::int64_t>(size, kThreads),
-                                                       kSliceBytes / sizeof(Unit));
+    const std::int64_t least = std::max<std::int64_t>(kThreads, kWholeBytes / sizeof(Unit));
+    const std::int64_t each =
+        std::clamp<std::int64_t>(even, std::min(size, least), kSliceBytes / sizeof(Unit));
     const std::int64_t blocks = std::min<std::int64_t>((size + each - 1) / each, kWindowBlocks);
     launch_in_order(gather<Unit>, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kThreads},
                     gpu, windows, reinterpret_cast<const Unit*>(mine.data),
@@ -221,6 +233,14 @@ void launch_exchange(const Windows& windows, const ExchangeArgs& args, const Gpu
                     reinterpret_cast<Unit*>(args.out.data),
                     std::min<std::int64_t>(kSliceBytes / row, 16));
   });
+}
+
+void launch_clear_if(const std::uint32_t* ended, const Tensor& x, const Gpu& gpu) {
+  const auto size = static_cast<std::int64_t>(x.bytes().size());
+  if (size == 0) return;
+  const std::int64_t blocks = std::min<std::int64_t>(ceil_div(size, kThreads), gpu.num_sms);
+  launch_in_order(cleared, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kThreads}, gpu,
+                  ended, reinterpret_cast<unsigned char*>(x.data), size);
 }
 
 void launch_pack_rows(const Tensor& x, const Tensor& rows, const Tensor& to, const Gpu& gpu) {

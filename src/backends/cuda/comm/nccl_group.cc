@@ -126,7 +126,7 @@ Result<Windows> NcclGroup::make_windows() {
                                          kWindowBytes >> 20, " MiB")));
   };
   has_windows_ = true;
-  turns_ = device_.allocate(kWindowBlocks * sizeof(std::uint32_t));
+  turns_ = device_.allocate(2 * kWindowBlocks * sizeof(std::uint32_t));
   GLINT_TRY_STATUS(room(turns_.data()));
   if (nccl_.MemAlloc(&window_memory_, kWindowBytes) != ncclSuccess) window_memory_ = nullptr;
   GLINT_TRY_STATUS(room(window_memory_));
@@ -169,20 +169,25 @@ std::byte* NcclGroup::scratch(std::size_t bytes) {
 }
 
 template <class Call>
-void NcclGroup::run(const char* name, Call&& call) {
+void NcclGroup::run(const char* name, const Tensor& written, Call&& call) {
   device_.run(name, [&](const Gpu& gpu) {
-    const std::lock_guard lock(calling_);
-    const ncclComm_t comm = comm_;
-    if (!comm) return;  // what comes of the step is nothing
-    const ncclResult_t result = settle(call(comm, gpu.stream));
-    if (has_ended()) return;
-    GLINT_CHECK(result == ncclSuccess, str(name, ": ", nccl_.GetErrorString(result)));
+    {
+      const std::lock_guard lock(calling_);
+      const ncclComm_t comm = comm_;
+      const ncclResult_t result = comm ? settle(call(comm, gpu.stream)) : ncclSuccess;
+      GLINT_CHECK(has_ended() || result == ncclSuccess,
+                  str(name, ": ", nccl_.GetErrorString(result)));
+    }
+    // A call of NCCL may end in the middle, long after it was made.
+    if (written) {
+      launch_clear_if(reinterpret_cast<const std::uint32_t*>(ended_), written, gpu);
+    }
   });
 }
 
 void NcclGroup::all_gather(const Tensor& mine, const Tensor& all) {
   if (bytes_of(mine) == 0) return;
-  run("all_gather", [&](ncclComm_t comm, cudaStream_t stream) {
+  run("all_gather", all, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl_.AllGather(mine.data, all.data, bytes_of(mine), ncclInt8, comm, stream);
   });
 }
@@ -204,17 +209,18 @@ void NcclGroup::all_reduce(const Tensor& partial, const Tensor& out) {
       reinterpret_cast<float*>(scratch(static_cast<std::size_t>(2 * size_ * share * kFloat)));
   float* const sums = parts + size_ * share;
   const auto count = [&](int rank) { return std::clamp(n - rank * share, std::int64_t{0}, share); };
-  run("all_reduce", [&](ncclComm_t comm, cudaStream_t stream) {
-    nccl_.GroupStart();
-    for (int r = 0; r < size_; ++r) {
-      const auto theirs = static_cast<std::size_t>(count(r));
-      const auto own = static_cast<std::size_t>(count(rank_));
-      if (theirs > 0)
-        nccl_.Send(partial.ptr<float>() + r * share, theirs, ncclFloat32, r, comm, stream);
-      if (own > 0) nccl_.Recv(parts + r * share, own, ncclFloat32, r, comm, stream);
-    }
-    return nccl_.GroupEnd();
-  });
+  run("all_reduce", Tensor(parts, DType::kF32, {size_ * share}),
+      [&](ncclComm_t comm, cudaStream_t stream) {
+        nccl_.GroupStart();
+        for (int r = 0; r < size_; ++r) {
+          const auto theirs = static_cast<std::size_t>(count(r));
+          const auto own = static_cast<std::size_t>(count(rank_));
+          if (theirs > 0)
+            nccl_.Send(partial.ptr<float>() + r * share, theirs, ncclFloat32, r, comm, stream);
+          if (own > 0) nccl_.Recv(parts + r * share, own, ncclFloat32, r, comm, stream);
+        }
+        return nccl_.GroupEnd();
+      });
   device_.run("all_reduce", [&](const Gpu& gpu) {
     launch_add_parts(parts, size_, share, Tensor(sums + rank_ * share, DType::kF32, {count(rank_)}),
                      gpu);
@@ -229,22 +235,23 @@ void NcclGroup::reduce_scatter(const Tensor& partial, const Tensor& out) {
   if (n == 0) return;
   float* const parts =
       reinterpret_cast<float*>(scratch(static_cast<std::size_t>(size_ * n * kFloat)));
-  run("reduce_scatter", [&](ncclComm_t comm, cudaStream_t stream) {
-    const auto count = static_cast<std::size_t>(n);
-    nccl_.GroupStart();
-    for (int r = 0; r < size_; ++r) {
-      nccl_.Send(partial.ptr<float>() + r * n, count, ncclFloat32, r, comm, stream);
-      nccl_.Recv(parts + r * n, count, ncclFloat32, r, comm, stream);
-    }
-    return nccl_.GroupEnd();
-  });
+  run("reduce_scatter", Tensor(parts, DType::kF32, {size_ * n}),
+      [&](ncclComm_t comm, cudaStream_t stream) {
+        const auto count = static_cast<std::size_t>(n);
+        nccl_.GroupStart();
+        for (int r = 0; r < size_; ++r) {
+          nccl_.Send(partial.ptr<float>() + r * n, count, ncclFloat32, r, comm, stream);
+          nccl_.Recv(parts + r * n, count, ncclFloat32, r, comm, stream);
+        }
+        return nccl_.GroupEnd();
+      });
   device_.run("reduce_scatter",
               [&](const Gpu& gpu) { launch_add_parts(parts, size_, n, out, gpu); });
 }
 
 void NcclGroup::broadcast(const Tensor& x, int root) {
   if (bytes_of(x) == 0) return;
-  run("broadcast", [&](ncclComm_t comm, cudaStream_t stream) {
+  run("broadcast", rank_ == root ? Tensor() : x, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl_.Broadcast(x.data, x.data, bytes_of(x), ncclInt8, root, comm, stream);
   });
 }
@@ -269,7 +276,7 @@ void NcclGroup::exchange(const ExchangeArgs& args) {
                       args.x.dtype, {rows, width});
   device_.run("exchange",
               [&](const Gpu& gpu) { launch_pack_rows(args.x, args.rows, packed, gpu); });
-  run("exchange", [&](ncclComm_t comm, cudaStream_t stream) {
+  run("exchange", args.out, [&](ncclComm_t comm, cudaStream_t stream) {
     nccl_.GroupStart();
     for (int r = 0; r < size_; ++r) {
       const SentRows &to = given[static_cast<std::size_t>(r)],
@@ -288,19 +295,19 @@ void NcclGroup::exchange(const ExchangeArgs& args) {
 }
 
 void NcclGroup::send(const Tensor& x, int to) {
-  run("send", [&](ncclComm_t comm, cudaStream_t stream) {
+  run("send", {}, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl_.Send(x.data, bytes_of(x), ncclInt8, to, comm, stream);
   });
 }
 
 void NcclGroup::recv(const Tensor& x, int from) {
-  run("recv", [&](ncclComm_t comm, cudaStream_t stream) {
+  run("recv", x, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl_.Recv(x.data, bytes_of(x), ncclInt8, from, comm, stream);
   });
 }
 
 void NcclGroup::sum_by_nccl(const Tensor& partial, const Tensor& out) {
-  run("all_reduce", [&](ncclComm_t comm, cudaStream_t stream) {
+  run("all_reduce", out, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl_.AllReduce(partial.data, out.data, static_cast<std::size_t>(out.size()),
                            ncclFloat32, ncclSum, comm, stream);
   });

@@ -44,8 +44,9 @@ class NcclGroup {
   void watch(const std::atomic<std::uint32_t>& host_ended);
   // The result of a call of NCCL, once it has been taken up; the caller holds calling_.
   ncclResult_t settle(ncclResult_t result);
+  // Makes the call of NCCL; where the group has ended before it is done, `written` becomes zeros.
   template <class Call>
-  void run(const char* name, Call&& call);
+  void run(const char* name, const Tensor& written, Call&& call);
   std::byte* scratch(std::size_t bytes);
 
   const NcclLibrary& nccl_;

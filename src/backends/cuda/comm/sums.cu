@@ -21,8 +21,11 @@ __device__ inline bool is_whole(const float* p, std::int64_t left) {
   return left >= kQuad && reinterpret_cast<std::uintptr_t>(p) % sizeof(float4) == 0;
 }
 
-// to[0 .. n) = from[0 .. n), of the block; `to` is aligned to 16 bytes.
-__device__ inline void tell_floats(float* to, const float* from, std::int64_t n) {
+// Into the block's slice, from `begin` on, which is a multiple of kQuad: from[0 .. n).
+__device__ inline void tell_floats(const Turns& turns, std::int64_t begin, const float* from,
+                                   std::int64_t n) {
+  if (turns.has_ended()) return;
+  float* const to = turns.mine<float>() + begin;
   for (std::int64_t i = threadIdx.x * kQuad; i < n; i += kThreads * kQuad) {
     if (is_whole(from + i, n - i)) {
       *reinterpret_cast<float4*>(to + i) = *reinterpret_cast<const float4*>(from + i);
@@ -56,6 +59,12 @@ __device__ inline void store_quad(T* to, const float (&v)[kQuad], std::int64_t l
   }
 }
 
+// to[0 .. n) = 0, of the block.
+template <class T>
+__device__ inline void clear(T* to, std::int64_t n) {
+  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) to[i] = rounded<T>(0.0f);
+}
+
 // to[i] = the ranks' slices' [i] for i in [begin, end) of the block; begin is a multiple of kQuad.
 template <int kRanks, class T>
 __device__ inline void add_slices(const Turns& turns, T* to, std::int64_t begin, std::int64_t end) {
@@ -82,8 +91,11 @@ __global__ void __launch_bounds__(kThreads)
   Turns turns(windows);
   for (std::int64_t at = blockIdx.x * each; at < size; at += gridDim.x * each) {
     const std::int64_t n = min(each, size - at);
-    tell_floats(turns.mine<float>(), partial + at, n);
-    if (!turns.meet()) return;
+    tell_floats(turns, 0, partial + at, n);
+    if (!turns.meet()) {
+      clear(out + at, n);
+      continue;
+    }
     add_slices<kRanks>(turns, out + at, 0, n);
     turns.next();
   }
@@ -98,12 +110,18 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t n = min(each, size - at);
     const std::int64_t share = (n + kRanks * kQuad - 1) / (kRanks * kQuad) * kQuad;
     const auto begin = [&](int rank) { return min(rank * share, n); };
-    tell_floats(turns.mine<float>(), partial + at, n);
-    if (!turns.meet()) return;
-    // The sums go to the next turn's slice, where the others read them.
-    add_slices<kRanks>(turns, turns.mine<float>(1), begin(windows.rank), begin(windows.rank + 1));
-    turns.next();
-    if (!turns.meet()) return;
+    tell_floats(turns, 0, partial + at, n);
+    bool came = turns.meet();
+    if (came) {
+      // The sums go to the next turn's slice, where the others read them.
+      add_slices<kRanks>(turns, turns.mine<float>(1), begin(windows.rank), begin(windows.rank + 1));
+      turns.next();
+      came = turns.meet();
+    }
+    if (!came) {
+      clear(out + at, n);
+      continue;
+    }
     for (int r = 0; r < kRanks; ++r) {
       const float* const theirs = turns.slice<float>(r);
       for (std::int64_t i = begin(r) + threadIdx.x * kQuad; i < begin(r + 1);
@@ -125,9 +143,11 @@ __global__ void __launch_bounds__(kThreads)
   Turns turns(windows);
   for (std::int64_t at = blockIdx.x * each; at < size; at += gridDim.x * each) {
     const std::int64_t n = min(each, size - at);
-    for (int r = 0; r < kRanks; ++r)
-      tell_floats(turns.mine<float>() + r * each, partial + r * size + at, n);
-    if (!turns.meet()) return;
+    for (int r = 0; r < kRanks; ++r) tell_floats(turns, r * each, partial + r * size + at, n);
+    if (!turns.meet()) {
+      clear(out + at, n);
+      continue;
+    }
     add_slices<kRanks>(turns, out + at - windows.rank * each, windows.rank * each,
                        windows.rank * each + n);
     turns.next();

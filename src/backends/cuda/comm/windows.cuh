@@ -18,10 +18,14 @@ __device__ inline std::uint32_t heard(const std::uint32_t* flag) {
 class Turns {
  public:
   __device__ explicit Turns(const Windows& windows)
-      : windows_(windows), turn_(windows.turns[blockIdx.x]) {}
+      : windows_(windows),
+        turn_(windows.turns[blockIdx.x]),
+        has_ended_(windows.turns[kWindowBlocks + blockIdx.x] != 0) {}
   __device__ ~Turns() {
     __syncthreads();
-    if (threadIdx.x == 0) windows_.turns[blockIdx.x] = turn_;
+    if (threadIdx.x != 0) return;
+    windows_.turns[blockIdx.x] = turn_;
+    windows_.turns[kWindowBlocks + blockIdx.x] = has_ended_ ? 1 : 0;
   }
 
   // The block's slice of a rank's window in this turn, or in a later one.
@@ -35,8 +39,13 @@ class Turns {
     return slice<T>(windows_.rank, ahead);
   }
 
-  // Shows what the block wrote to its slice, and waits for the others'; false: the group has ended.
+  // Whether the block met in vain, in this call or an earlier one. Then it writes to no slice:
+  // those who met may still read there.
+  __device__ bool has_ended() const { return has_ended_; }
+  // Shows what the block wrote to its slice, and waits for the others'. False: the group has ended,
+  // and so it stays, for what is told late is no part of the next call.
   __device__ bool meet() {
+    if (has_ended_) return false;
     __shared__ bool gone;
     if (threadIdx.x == 0) gone = false;
     __syncthreads();
@@ -51,7 +60,8 @@ class Turns {
       }
     }
     __syncthreads();
-    return !gone;
+    has_ended_ = gone;
+    return !has_ended_;
   }
   __device__ void next() { ++turn_; }
 
@@ -63,6 +73,7 @@ class Turns {
 
   const Windows& windows_;
   std::uint32_t turn_;
+  bool has_ended_;
 };
 
 }  // namespace glint::cuda

@@ -3,7 +3,8 @@
 //
 // A thread block talks with the blocks of its number on the other GPUs only, so kernels of a call
 // have the same grid on all. Each block counts its turns; a window holds what it told in the last
-// two, so that who has met the others in one turn may overwrite what it told the turn before.
+// two, so that who has met the others in one turn may overwrite what it told the turn before. Where
+// the group has ended, a block writes zeros for what did not come (comm/comm.h).
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ static_assert(kWindowBlocks * kMostWindows * sizeof(std::uint32_t) <= kFlagBytes
 
 struct Windows {
   std::byte* at[kMostWindows] = {};      // by rank
-  std::uint32_t* turns = nullptr;        // [kWindowBlocks], on this GPU
+  std::uint32_t* turns = nullptr;        // [2, kWindowBlocks], on this GPU: turns; who met in vain
   const std::uint32_t* ended = nullptr;  // pinned; not 0: wait for nobody
   int rank = 0, size = 1;
 };
