@@ -105,6 +105,38 @@ TEST(Conformance, finds_a_second_rounding) {
   expect_found(ops, "silu_mul", "7 x 6144", "relative error of");
 }
 
+TEST(Conformance, the_composition_of_moe_has_no_part_of_the_backend) {
+  struct OwnParts : ReferenceOps {
+    bool fused = false;
+    void moe(const MoeArgs& args, Arena& scratch) override {
+      fused = true;
+      ReferenceOps::moe(args, scratch);
+      fused = false;
+    }
+    void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
+      EXPECT_TRUE(fused);
+      ReferenceOps::moe_route(args, scratch);
+    }
+    void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
+      EXPECT_TRUE(fused);
+      ReferenceOps::moe_experts(args, scratch);
+    }
+    void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
+      EXPECT_TRUE(fused);
+      ReferenceOps::moe_combine(args, scratch);
+    }
+  } ops;
+  ReferenceOps reference;
+  int routers_of_bf16 = 0;
+  EXPECT_EQ(conformance::run_conformance(ops, reference, {.op = "moe", .name = "T 7,"},
+                                         [&](const CaseResult& result) {
+                                           routers_of_bf16 +=
+                                               result.name.find("router of") != std::string::npos;
+                                         }),
+            0);
+  EXPECT_GT(routers_of_bf16, 0);  // as checkpoints have them
+}
+
 TEST(Conformance, finds_weights_that_were_rounded_to_bf16) {
   struct Wrong : ReferenceOps {
     void linear(const LinearArgs& args) override {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ops/compose.h"
 #include "ops/conformance/cases.h"
 
 namespace glint::conformance {
@@ -58,11 +59,12 @@ struct MoeShape {
   bool padded = false;  // every other row is padding
   bool given = false;   // the experts are those of an earlier pass
   bool part = false;    // of a sum over ranks
+  WeightFormat gate = WeightFormat::kF32;
 };
 
 std::shared_ptr<MoeWeights> make_moe(Workspace& ws, WeightFormat format, const MoeShape& s) {
   auto w = std::make_shared<MoeWeights>();
-  w->gate = ws.weight(WeightFormat::kF32, s.E, s.hidden);
+  w->gate = ws.weight(s.gate, s.E, s.hidden);
   // Wide apart, so that rounding does not change who is chosen.
   w->e_score_correction_bias = ws.input(DType::kF32, {s.E}, ws.noise(s.E, 0.5));
   w->gate_proj = ws.stack(format, s.E, s.inter, s.hidden);
@@ -96,6 +98,27 @@ Verdict judge_moe(const Outputs& want, Outputs got, double tolerance) {
   return judge_outputs(want, got, tolerance);
 }
 
+// Ops::moe without the parts that a backend may have, too.
+void composed_moe(Ops& ops, const MoeArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
+  const MoeRouteArgs routed = take_routing(args, scratch);
+  ops.Ops::moe_route(routed, scratch);
+  const Tensor answers = scratch.take(args.answer().dtype, {routed.rows.dim(0), args.x.dim(1)});
+  ops.Ops::moe_experts({.weights = args.weights,
+                        .x = routed.m,
+                        .rows = routed.rows,
+                        .offsets = routed.offsets,
+                        .out = answers},
+                       scratch);
+  ops.Ops::moe_combine({.weights = args.weights,
+                        .m = routed.m,
+                        .y = answers,
+                        .places = routed.places,
+                        .expert_weights = routed.weights,
+                        .delta = args.answer()},
+                       scratch);
+}
+
 Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
   Case c = block_case(
       "moe", dtype, format,
@@ -104,8 +127,9 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
       s.T,
       str(s.k, " of ", s.E, " experts of ", s.hidden, " x ", s.inter, s.shared ? ", shared" : "",
           s.n_group > 1 ? ", groups" : "", s.padded ? ", padding" : "", s.given ? ", given" : "",
-          s.part ? ", a part" : ""));
-  c.need.weights.add(WeightFormat::kF32);
+          s.part ? ", a part" : "",
+          s.gate == WeightFormat::kF32 ? "" : str(", router of ", name_of(s.gate))));
+  c.need.weights.add(s.gate);
   c.judge = judge_moe;
   return with_composition(std::move(c), [=](Workspace& ws, bool composed) {
     const auto weights = make_moe(ws, format, s);
@@ -132,7 +156,7 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
                           .routed_given = s.given};
     return Call{[=, &ws] {
       (void)weights;
-      composed ? ws.ops().Ops::moe(args, ws.arena()) : ws.ops().moe(args, ws.arena());
+      composed ? composed_moe(ws.ops(), args, ws.arena()) : ws.ops().moe(args, ws.arena());
     }};
   });
 }
@@ -164,6 +188,19 @@ Case head_case(DType dtype, WeightFormat format, std::int64_t T, std::int64_t R)
   });
 }
 
+constexpr MoeShape kMoeShapes[] = {
+    {.T = 1, .hidden = 96, .inter = 48, .E = 16, .k = 4},
+    {.T = 2, .hidden = 96, .inter = 48, .E = 16, .k = 4},
+    {.T = 7, .hidden = 96, .inter = 48, .E = 16, .k = 4},
+    {.T = 33, .hidden = 96, .inter = 48, .E = 16, .k = 4},
+    {.T = 16, .hidden = 256, .inter = 128, .E = 8, .k = 2, .shared = false},
+    {.T = 160, .hidden = 128, .inter = 96, .E = 4, .k = 2},
+    {.T = 5, .hidden = 64, .inter = 32, .E = 24, .k = 5, .n_group = 4, .topk_group = 2},
+    {.T = 9, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true},
+    {.T = 6, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true, .given = true},
+    {.T = 5, .hidden = 96, .inter = 48, .E = 16, .k = 4, .shared = true, .part = true},
+    {.T = 5, .hidden = 96, .inter = 48, .E = 16, .k = 4, .shared = false, .part = true}};
+
 }  // namespace
 
 void add_ffn_block_cases(std::vector<Case>& cases, bool timing) {
@@ -172,27 +209,14 @@ void add_ffn_block_cases(std::vector<Case>& cases, bool timing) {
     for (const WeightFormat format : kFormats) {
       for (const std::int64_t T : {1, 2, 7, 33}) {
         cases.push_back(dense_ffn_case(dtype, format, T, 96, 160));
-        cases.push_back(
-            moe_case(dtype, format, {.T = T, .hidden = 96, .inter = 48, .E = 16, .k = 4}));
       }
       cases.push_back(dense_ffn_case(dtype, format, 16, 256, 384));
-      cases.push_back(moe_case(
-          dtype, format, {.T = 16, .hidden = 256, .inter = 128, .E = 8, .k = 2, .shared = false}));
-      cases.push_back(
-          moe_case(dtype, format, {.T = 160, .hidden = 128, .inter = 96, .E = 4, .k = 2}));
-      cases.push_back(moe_case(
-          dtype, format,
-          {.T = 5, .hidden = 64, .inter = 32, .E = 24, .k = 5, .n_group = 4, .topk_group = 2}));
-      cases.push_back(moe_case(
-          dtype, format, {.T = 9, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true}));
-      cases.push_back(moe_case(
-          dtype, format,
-          {.T = 6, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true, .given = true}));
       cases.push_back(dense_ffn_case(dtype, format, 5, 96, 160, /*part=*/true));
-      for (const bool shared : {true, false}) {
-        cases.push_back(moe_case(
-            dtype, format,
-            {.T = 5, .hidden = 96, .inter = 48, .E = 16, .k = 4, .shared = shared, .part = true}));
+      for (MoeShape s : kMoeShapes) {
+        for (const WeightFormat gate : {WeightFormat::kF32, WeightFormat::kBF16}) {
+          s.gate = gate;
+          cases.push_back(moe_case(dtype, format, s));
+        }
       }
       cases.push_back(head_case(dtype, format, 1, 1));
       cases.push_back(head_case(dtype, format, 7, 7));
