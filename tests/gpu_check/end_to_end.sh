@@ -8,7 +8,8 @@ trap 'rm -rf "$work"' EXIT
 tiny=models/glm5-tiny
 failures=0
 
-result() {  # NAME COMMAND...: runs it, and says how it went
+# NAME COMMAND...: runs it, and says how it went. `set -e` does not act in what it runs: commands of functions return by themselves.
+result() {
   local name=$1
   shift
   if "$@" >"$work/log" 2>&1; then
@@ -24,9 +25,9 @@ same_text() {  # MODEL: greedy continuations by both
   local prompt
   for prompt in "The cat" "Once upon a time" "Question: What is the capital of France?" "12 + 7 ="; do
     for backend in cuda cpu; do
-      "$glint" generate "$1" --backend "$backend" --temperature 0 --max-tokens 48 -p "$prompt" >"$work/$backend" 2>/dev/null
+      "$glint" generate "$1" --backend "$backend" --temperature 0 --max-tokens 48 -p "$prompt" >"$work/$backend" || return 1
     done
-    cmp "$work/cuda" "$work/cpu"
+    cmp "$work/cuda" "$work/cpu" || return 1
   done
 }
 
@@ -34,9 +35,10 @@ perplexity() { "$glint" score "$1" --backend "$2" --ids models/record/heldout.id
 
 same_gradients() {  # DTYPE LIMIT
   local backend
-  head -2 models/record/heldout.ids.txt >"$work/ids.txt"
+  rm -f "$work"/*.safetensors
+  head -2 models/record/heldout.ids.txt >"$work/ids.txt" || return 1
   for backend in cpu cuda; do
-    "$glint" train gradients $tiny --backend "$backend" --dtype "$1" --mtp-loss 0.3 --ids "$work/ids.txt" --out "$work/$backend.safetensors"
+    "$glint" train gradients $tiny --backend "$backend" --dtype "$1" --mtp-loss 0.3 --ids "$work/ids.txt" --out "$work/$backend.safetensors" || return 1
   done
   python3 tests/gpu_check/compare_gradients.py "$work/cpu.safetensors" "$work/cuda.safetensors" "$2"
 }
@@ -65,7 +67,7 @@ tail -1 "$work/log"
 result "gradients in bf16 are near the CPU's" same_gradients bf16 0.05
 tail -1 "$work/log"
 result "two rounds of GRPO" learn
-grep parity "$work/log"
+grep parity "$work/log" || true
 head -4 models/rl/eval.jsonl | sed 's/"prompt"/"messages"/' >"$work/prompts.jsonl"
 result "calibrate" "$glint" calibrate $tiny --backend cuda --prompts "$work/prompts.jsonl" --out "$work/ranges.json"
 result "serve: guides, log-probabilities, grammars, tools" python3 tests/server/tiny_test.py "$glint" $tiny
