@@ -415,6 +415,16 @@ TEST(CountingComm, counts_calls_and_bytes) {
   EXPECT_EQ(comm.uses().at("all_reduce").calls, 2);
   EXPECT_EQ(comm.uses().at("all_reduce").bytes, 80);
   EXPECT_EQ(comm.uses().at("broadcast").calls, 1);
+  // From five rows of two floats, one goes out three times and one once; then their answers come.
+  std::vector<std::int32_t> rows = {0, 0, 3, 0};
+  ExchangeArgs args = {.x = tensor(values, 2), .rows = Tensor(rows.data(), DType::kI32, {4})};
+  comm.exchange(args);
+  EXPECT_EQ(comm.uses().at("exchange").bytes, 4 * 8);
+  args = {.x = tensor(values, 2), .out = tensor(values, 2).slice(0, 0, 4), .backwards = true};
+  comm.exchange(args);
+  EXPECT_EQ(comm.uses().at("exchange").bytes, 2 * 4 * 8);
+  comm.exchange({.x = tensor(values, 2)});
+  EXPECT_EQ(comm.uses().at("exchange").bytes, 2 * 4 * 8 + 5 * 8);
 }
 
 }  // namespace

@@ -58,6 +58,15 @@ struct CommCounters {
   }
 };
 
+// The rows of an exchange that are counted: both ways, those that go out from this rank, or
+// come back to it. Only the shape means something.
+inline Tensor counted_rows(const ExchangeArgs& args) {
+  if (args.backwards) return args.out;
+  Tensor rows = args.x;
+  if (args.rows) rows.shape[0] = args.rows.dim(0);
+  return rows;
+}
+
 class CountingComm final : public Comm {
  public:
   explicit CountingComm(Comm& inner) : CountingComm(inner, nullptr) {}
@@ -84,8 +93,7 @@ class CountingComm final : public Comm {
     inner_.broadcast(x, root);
   }
   void exchange(const ExchangeArgs& args) override {
-    count(CommKind::kExchange,
-          args.backwards ? args.out : args.x);  // both ways, the rows of this rank
+    count(CommKind::kExchange, counted_rows(args));
     inner_.exchange(args);
   }
   void send(const Tensor& x, int to) override {

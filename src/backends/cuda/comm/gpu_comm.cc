@@ -135,13 +135,12 @@ void GpuComm::broadcast(const Tensor& x, int root) {
 }
 
 void GpuComm::exchange(const ExchangeArgs& args) {
-  const Tensor& given = args.backwards ? args.out : args.x;
   const auto by_group = [&](auto& group) { group.exchange(args); };
   const std::int64_t width = args.x.rank > 1 ? args.x.dim(1) : 1;
   const bool is_wide = width * size_of(args.x.dtype) > static_cast<std::int64_t>(kSliceBytes);
   if (is_wide && way_ != Way::kAlone)  // as experts that move
-    return run(CommKind::kExchange, given, by_group);
-  run(CommKind::kExchange, given,
+    return run(CommKind::kExchange, counted_rows(args), by_group);
+  run(CommKind::kExchange, counted_rows(args),
       Either{[&](const Windows& w, const Gpu& gpu) { launch_exchange(w, args, gpu); }, by_group});
 }
 
