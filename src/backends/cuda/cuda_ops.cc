@@ -188,7 +188,7 @@ int num_cuda_devices() { return cuda::CudaDevice::count(); }
 std::int64_t cuda_group_bytes() {
   // NCCL's own, as measured for two H100 (bench/results/cuda-ranks-h100.txt).
   constexpr std::int64_t kOfNccl = std::int64_t{512} << 20;
-  return static_cast<std::int64_t>(cuda::kWindowBytes) + kOfNccl;
+  return static_cast<std::int64_t>(cuda::kWindowBytes + cuda::kGroupScratch) + kOfNccl;
 }
 
 Status find_cuda_device(int device) { return cuda::CudaDevice::find(device); }

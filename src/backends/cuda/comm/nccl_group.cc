@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "backends/cuda/check_cuda.h"
 #include "backends/cuda/comm/collectives.h"
 #include "backends/cuda/comm/window_pointers.h"
+#include "base/ceil_div.h"
 #include "base/str.h"
-#include "comm/host_rows.h"
 
 namespace glint::cuda {
 namespace {
@@ -21,10 +22,26 @@ constexpr auto kMostCalling = std::chrono::seconds(2);
 constexpr auto kMostLeaving = std::chrono::seconds(5);  // of the steps in flight, in windows
 // Sums of so many f32 at most are added by every rank.
 constexpr std::int64_t kMostAlone = std::int64_t{64} << 10;
-constexpr std::int64_t kFloat = sizeof(float);
+constexpr std::int64_t kScratchFloats = kGroupScratch / sizeof(float);
 constexpr const char* kNotAllCame = "not all ranks came within 120 s, or one was lost";
 
 std::size_t bytes_of(const Tensor& x) { return x.bytes().size(); }
+
+// Elements [at, at + n) of a dense tensor.
+Tensor stretch(const Tensor& x, std::int64_t at, std::int64_t n) {
+  return Tensor(x.data + at * size_of(x.dtype), x.dtype, {n});
+}
+
+// Those rows of each that are among [at, at + most) of what its sender sends.
+std::vector<SentRows> cut_out(std::vector<SentRows> all, std::int64_t at, std::int64_t most) {
+  for (SentRows& s : all) {
+    const std::int64_t begin = std::max(s.begin, at);
+    const std::int64_t end = std::min(s.begin + s.count, at + most);
+    s.at += begin - s.begin;
+    s.begin = begin, s.count = std::max(end - begin, std::int64_t{0});
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -47,6 +64,12 @@ Result<std::unique_ptr<NcclGroup>> NcclGroup::make(const NcclLibrary& nccl, Comm
 }
 
 Status NcclGroup::connect() {
+  scratch_ = device_.allocate(kGroupScratch);
+  if (!scratch_.data()) {
+    return exhausted(str("no room on ", device_.name(), " for ", kGroupScratch >> 20,
+                         " MiB of ranks' parts; end what else runs on it, or give the model less "
+                         "memory"));
+  }
   struct Introduction {
     std::int32_t result = ncclSuccess;
     ncclUniqueId id = {};
@@ -160,14 +183,6 @@ Result<Windows> NcclGroup::make_windows() {
   return windows;
 }
 
-std::byte* NcclGroup::scratch(std::size_t bytes) {
-  const std::size_t most = scratch_.empty() ? 0 : scratch_.back().bytes();
-  if (most < bytes) scratch_.push_back(device_.allocate(std::max(bytes, 2 * most)));
-  GLINT_CHECK(scratch_.back().data(),
-              str("no room on ", device_.name(), " for ", bytes, " bytes of ranks' parts"));
-  return scratch_.back().data();
-}
-
 template <class Call>
 void NcclGroup::run(const char* name, const Tensor& written, Call&& call) {
   device_.run(name, [&](const Gpu& gpu) {
@@ -194,19 +209,24 @@ void NcclGroup::all_gather(const Tensor& mine, const Tensor& all) {
 
 void NcclGroup::all_reduce(const Tensor& partial, const Tensor& out) {
   const std::int64_t n = out.size();
-  if (n == 0) return;
-  if (n <= kMostAlone) {
-    const Tensor parts(scratch(static_cast<std::size_t>(size_ * n * kFloat)), DType::kF32,
-                       {size_ * n});
-    all_gather(Tensor(partial.data, DType::kF32, {n}), parts);
-    return device_.run("all_reduce", [&](const Gpu& gpu) {
-      launch_add_parts(parts.ptr<float>(), size_, n, out, gpu);
-    });
+  // As much as scratch_ has room for, with shares that are rounded up.
+  const std::int64_t most = kScratchFloats / 2 - size_;
+  for (std::int64_t at = 0; at < n; at += most) {
+    const std::int64_t count = std::min(most, n - at);
+    add_up(stretch(partial, at, count), stretch(out, at, count));
+  }
+}
+
+void NcclGroup::add_up(const Tensor& partial, const Tensor& out) {
+  const std::int64_t n = out.size();
+  float* const parts = scratch_floats();
+  if (n <= std::min(kMostAlone, kScratchFloats / size_)) {
+    all_gather(partial, Tensor(parts, DType::kF32, {size_ * n}));
+    return device_.run("all_reduce",
+                       [&](const Gpu& gpu) { launch_add_parts(parts, size_, n, out, gpu); });
   }
   // Each adds its share for all; the last ones may be short, or empty.
-  const std::int64_t share = (n + size_ - 1) / size_;
-  float* const parts =
-      reinterpret_cast<float*>(scratch(static_cast<std::size_t>(2 * size_ * share * kFloat)));
+  const std::int64_t share = ceil_div(n, std::int64_t{size_});
   float* const sums = parts + size_ * share;
   const auto count = [&](int rank) { return std::clamp(n - rank * share, std::int64_t{0}, share); };
   run("all_reduce", Tensor(parts, DType::kF32, {size_ * share}),
@@ -231,22 +251,24 @@ void NcclGroup::all_reduce(const Tensor& partial, const Tensor& out) {
 }
 
 void NcclGroup::reduce_scatter(const Tensor& partial, const Tensor& out) {
-  const std::int64_t n = out.size();
-  if (n == 0) return;
-  float* const parts =
-      reinterpret_cast<float*>(scratch(static_cast<std::size_t>(size_ * n * kFloat)));
-  run("reduce_scatter", Tensor(parts, DType::kF32, {size_ * n}),
-      [&](ncclComm_t comm, cudaStream_t stream) {
-        const auto count = static_cast<std::size_t>(n);
-        nccl_.GroupStart();
-        for (int r = 0; r < size_; ++r) {
-          nccl_.Send(partial.ptr<float>() + r * n, count, ncclFloat32, r, comm, stream);
-          nccl_.Recv(parts + r * n, count, ncclFloat32, r, comm, stream);
-        }
-        return nccl_.GroupEnd();
-      });
-  device_.run("reduce_scatter",
-              [&](const Gpu& gpu) { launch_add_parts(parts, size_, n, out, gpu); });
+  const std::int64_t all = out.size(), most = kScratchFloats / size_;
+  float* const parts = scratch_floats();
+  for (std::int64_t at = 0; at < all; at += most) {
+    const std::int64_t n = std::min(most, all - at);
+    run("reduce_scatter", Tensor(parts, DType::kF32, {size_ * n}),
+        [&](ncclComm_t comm, cudaStream_t stream) {
+          const auto count = static_cast<std::size_t>(n);
+          nccl_.GroupStart();
+          for (int r = 0; r < size_; ++r) {
+            nccl_.Send(partial.ptr<float>() + r * all + at, count, ncclFloat32, r, comm, stream);
+            nccl_.Recv(parts + r * n, count, ncclFloat32, r, comm, stream);
+          }
+          return nccl_.GroupEnd();
+        });
+    device_.run("reduce_scatter", [&](const Gpu& gpu) {
+      launch_add_parts(parts, size_, n, stretch(out, at, n), gpu);
+    });
+  }
 }
 
 void NcclGroup::broadcast(const Tensor& x, int root) {
@@ -268,22 +290,39 @@ void NcclGroup::exchange(const ExchangeArgs& args) {
     given.push_back(
         rows_sent_to(on_host, r, size_, /*fits=*/false)[static_cast<std::size_t>(rank_)]);
   }
+  std::int64_t rows = 0;  // that any of these rows has before it, in the order in which it is sent
+  for (const SentRows& s : given) rows = std::max(rows, s.begin + s.count);
+  for (const SentRows& s : taken) rows = std::max(rows, s.begin + s.count);
+  const std::int64_t row = (args.x.rank > 1 ? args.x.dim(1) : 1) * size_of(args.x.dtype);
+  const auto most = static_cast<std::int64_t>(kGroupScratch) / row;
+  GLINT_CHECK(most > 0, "exchange: a row is larger than the memory of a group");
+  for (std::int64_t at = 0; at < rows; at += most) {
+    move_rows(args, cut_out(given, at, most), cut_out(taken, at, most));
+  }
+}
+
+void NcclGroup::move_rows(const ExchangeArgs& args, std::span<const SentRows> given,
+                          std::span<const SentRows> taken) {
   const std::int64_t width = args.x.rank > 1 ? args.x.dim(1) : 1;
   const std::int64_t row = width * size_of(args.x.dtype);
-  std::int64_t rows = 0;
-  for (const SentRows& s : given) rows = std::max(rows, s.begin + s.count);
-  const Tensor packed(scratch(static_cast<std::size_t>(std::max<std::int64_t>(rows * row, 1))),
-                      args.x.dtype, {rows, width});
-  device_.run("exchange",
-              [&](const Gpu& gpu) { launch_pack_rows(args.x, args.rows, packed, gpu); });
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;  // of those given
+  for (const SentRows& s : given) {
+    if (s.count > 0) begin = std::min(begin, s.begin), end = std::max(end, s.begin + s.count);
+  }
+  if (begin < end) {
+    const Tensor packed(scratch_.data(), args.x.dtype, {end - begin, width});
+    const Tensor x = args.rows ? args.x : args.x.slice(0, begin, end - begin);
+    const Tensor numbers = args.rows ? args.rows.slice(0, begin, end - begin) : Tensor();
+    device_.run("exchange", [&](const Gpu& gpu) { launch_pack_rows(x, numbers, packed, gpu); });
+  }
   run("exchange", args.out, [&](ncclComm_t comm, cudaStream_t stream) {
     nccl_.GroupStart();
     for (int r = 0; r < size_; ++r) {
       const SentRows &to = given[static_cast<std::size_t>(r)],
                      &from = taken[static_cast<std::size_t>(r)];
       if (to.count > 0) {
-        nccl_.Send(packed.data + to.begin * row, static_cast<std::size_t>(to.count * row), ncclInt8,
-                   r, comm, stream);
+        nccl_.Send(scratch_.data() + (to.begin - begin) * row,
+                   static_cast<std::size_t>(to.count * row), ncclInt8, r, comm, stream);
       }
       if (from.count > 0) {
         nccl_.Recv(args.out.data + from.at * row, static_cast<std::size_t>(from.count * row),

@@ -5,13 +5,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
-#include <vector>
 
 #include "backends/cuda/comm/nccl_library.h"
 #include "backends/cuda/comm/windows.h"
 #include "backends/cuda/device.h"
-#include "comm/comm.h"
+#include "comm/host_rows.h"
 
 namespace glint::cuda {
 
@@ -47,7 +47,12 @@ class NcclGroup {
   // Makes the call of NCCL; where the group has ended before it is done, `written` becomes zeros.
   template <class Call>
   void run(const char* name, const Tensor& written, Call&& call);
-  std::byte* scratch(std::size_t bytes);
+  // all_reduce of what scratch_ has room for.
+  void add_up(const Tensor& partial, const Tensor& out);
+  // Part of an exchange: rows by whom they are for, and by whom they come from.
+  void move_rows(const ExchangeArgs& args, std::span<const SentRows> given,
+                 std::span<const SentRows> taken);
+  float* scratch_floats() const { return reinterpret_cast<float*>(scratch_.data()); }
 
   const NcclLibrary& nccl_;
   Comm& host_;
@@ -56,7 +61,7 @@ class NcclGroup {
   std::timed_mutex calling_;                // held by whoever uses comm_
   std::atomic<ncclComm_t> comm_ = nullptr;  // null: it was ended
   Buffer pinned_, turns_;
-  std::vector<Buffer> scratch_;  // the last; those before are in graphs that were recorded
+  Buffer scratch_;  // kGroupScratch; what is larger passes through it in pieces
   std::atomic<std::uint32_t>* ended_ = nullptr;  // in pinned_, for kernels that wait
   void* window_memory_ = nullptr;
   ncclWindow_t window_ = nullptr;

@@ -19,6 +19,9 @@ inline constexpr std::size_t kFlagBytes = 4096;  // [kWindowBlocks, kMostWindows
 inline constexpr std::size_t kWindowBytes = kFlagBytes + 2 * kWindowBlocks * kSliceBytes;
 static_assert(kWindowBlocks * kMostWindows * sizeof(std::uint32_t) <= kFlagBytes);
 
+// Memory of a group that moves bytes by NCCL: for the parts of a sum, or the rows that are sent.
+inline constexpr std::size_t kGroupScratch = std::size_t{64} << 20;
+
 struct Windows {
   std::byte* at[kMostWindows] = {};      // by rank
   std::uint32_t* turns = nullptr;        // [2, kWindowBlocks], on this GPU: turns; who met in vain
