@@ -69,8 +69,7 @@ class CudaOps final : public Blocks<Backend> {
     run("write_index", args, launch_write_index);
   }
   void select_keys(const SelectKeysArgs& args) override {
-    if (!is_top_keys(args, device_->gpu().arch))
-      return run("select_keys", args, launch_select_keys);
+    if (!is_top_keys(args)) return run("select_keys", args, launch_select_keys);
     run("select_keys", args, [this](const SelectKeysArgs& args, const Gpu& gpu) {
       launch_top_keys(args, reinterpret_cast<float*>(scores_.data()), gpu);
     });

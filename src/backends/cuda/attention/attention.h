@@ -17,7 +17,7 @@ void launch_select_keys(const SelectKeysArgs& args, const Gpu& gpu);
 // select_keys of bf16 queries with keys in bf16 or fp8, of GLM-5's sizes, through a buffer of
 // kScoreBytes: "top_keys.cuh".
 inline constexpr std::int64_t kScoreBytes = 64 << 20;
-bool is_top_keys(const SelectKeysArgs& args, const Arch& arch);
+bool is_top_keys(const SelectKeysArgs& args);
 void launch_top_keys(const SelectKeysArgs& args, float* buffer, const Gpu& gpu);
 
 void launch_sparse_mla(const SparseMlaArgs& args, const Gpu& gpu);

@@ -178,14 +178,10 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
 }
 
 template <bool kFp8, int kStages, int kParts = 1>
-constexpr bool fits(const Arch& arch) {
-  return sizeof(Shared<kFp8, kStages, kParts>) <= static_cast<std::size_t>(arch.shared_bytes);
-}
-
-template <bool kFp8, int kStages, int kParts = 1>
 void launch(const Attention& attention, std::int64_t tokens, const Gpu& gpu) {
   const auto kernel = sparse_mla_512_kernel<kFp8, kStages, kParts>;
   constexpr int kBytes = sizeof(Shared<kFp8, kStages, kParts>);
+  static_assert(kBytes <= shared_bytes(kFp8, kStages, kParts));
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   const std::int64_t segments = (attention.k + kSegment - 1) / kSegment;
@@ -198,6 +194,21 @@ void launch(const Attention& attention, std::int64_t tokens, const Gpu& gpu) {
       .shared = kBytes,
       .cluster = blocks};
   launch_dependent(kernel, shape, gpu, attention);
+}
+
+void launch(const Kernel& kernel, const Attention& attention, std::int64_t tokens, bool fp8,
+            const Gpu& gpu) {
+  if (kernel.one_block) return launch_one_block(attention, tokens, fp8, gpu);
+  if (kernel == Kernel{.stages = 2, .parts = 2}) {
+    return (fp8 ? launch<true, 2, 2> : launch<false, 2, 2>)(attention, tokens, gpu);
+  }
+  if (kernel == Kernel{.stages = 4, .parts = 4}) {
+    return (fp8 ? launch<true, 4, 4> : launch<false, 4, 4>)(attention, tokens, gpu);
+  }
+  if (kernel.stages == 7) return launch<true, 7>(attention, tokens, gpu);
+  if (kernel.stages == 5) return launch<false, 5>(attention, tokens, gpu);
+  if (kernel.stages == 3) return launch<true, 3>(attention, tokens, gpu);
+  (fp8 ? launch<true, 2> : launch<false, 2>)(attention, tokens, gpu);
 }
 
 }  // namespace
@@ -217,7 +228,6 @@ bool is_sparse_mla_512(const SparseMlaArgs& args) {
 }
 
 void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
-  constexpr std::int64_t kFewTokens = 16, kManyTokens = 128;
   const std::int64_t tokens = args.out.dim(0);
   const bool fp8 = args.kv.format == LatentFormat::kFp8;
   const Attention attention = {
@@ -234,33 +244,8 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
       .scale = args.softmax_scale,
       .rows = args.kv.data,
       .page_stride = args.kv.stride()};
-  if (tokens >= kManyTokens && attention.k <= kMostKeys) {
-    return launch_one_block(attention, tokens, fp8, gpu);
-  }
-  // Two thread blocks share a multiprocessor. Somewhat more tokens than there is room for clusters
-  // of eight take smaller ones.
-  const std::int64_t clusters = tokens * ((attention.heads + kHeads - 1) / kHeads);
-  if (gpu.arch.clusters && attention.k <= kMostKeys &&
-      clusters > clusters_at_once(gpu.num_sms, kMostParts, 2)) {
-    if (clusters <= gpu.num_sms * 2 / 5) {
-      if (fp8) return launch<true, 2, 2>(attention, tokens, gpu);
-      return launch<false, 2, 2>(attention, tokens, gpu);
-    }
-    if (clusters <= gpu.num_sms / 2 && fits<true, 4, 4>(gpu.arch) && fits<false, 4, 4>(gpu.arch)) {
-      if (fp8) return launch<true, 4, 4>(attention, tokens, gpu);
-      return launch<false, 4, 4>(attention, tokens, gpu);
-    }
-  }
-  // Few that do not fill a multiprocessor have more keys under way, as far as its shared memory
-  // goes.
-  const bool few = tokens <= kFewTokens;
-  if (fp8) {
-    if (few && fits<true, 7>(gpu.arch)) return launch<true, 7>(attention, tokens, gpu);
-    if (fits<true, 3>(gpu.arch)) return launch<true, 3>(attention, tokens, gpu);
-    return launch<true, 2>(attention, tokens, gpu);
-  }
-  if (few && fits<false, 5>(gpu.arch)) return launch<false, 5>(attention, tokens, gpu);
-  launch<false, 2>(attention, tokens, gpu);
+  const Shape shape = {.tokens = tokens, .heads = attention.heads, .k = attention.k, .fp8 = fp8};
+  launch(choose_kernel(shape, gpu.arch, gpu.num_sms), attention, tokens, fp8, gpu);
 }
 
 }  // namespace glint::cuda

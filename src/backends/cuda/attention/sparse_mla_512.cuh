@@ -7,6 +7,7 @@
 // in order. So the order of every sum is that of `indices`.
 #pragma once
 
+#include "backends/cuda/attention/choose_attention.h"
 #include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/barrier.cuh"
 #include "backends/cuda/cache/rows.cuh"
@@ -16,16 +17,9 @@
 
 namespace glint::cuda::mla512 {
 
-inline constexpr int kLatent = 512, kRope = 64, kWidth = kLatent + kRope;
-inline constexpr int kHeads = 8, kBlock = kHeads * kWarp;
-inline constexpr int kKeys = kWarp, kSegment = 256, kMostParts = 8;
-inline constexpr int kMostKeys = kMostParts * kSegment;
-constexpr int most_parts(const Arch& arch) { return arch.clusters ? kMostParts : 1; }
-
-// Warps of the scores: 16 keys and a quarter of the width each.
-inline constexpr int kQuarters = 4, kQuarter = kWidth / kQuarters / 16;  // instructions
-inline constexpr int kRow = kWidth + 8;  // bf16 of a row in shared memory: padded against conflicts
-inline constexpr int kFp8Row = 656;      // bytes in the cache
+inline constexpr int kBlock = kHeads * kWarp;
+static_assert(kKeys == kWarp);
+inline constexpr int kQuarter = kWidth / kQuarters / 16;               // instructions
 inline constexpr int kLatentBlocks = kLatent / 16 / (kBlock / kWarp);  // of 16, of a warp
 
 struct Attention {

@@ -1,11 +1,12 @@
 // The k best of a token's scores, in the order of their keys. A cluster for each token: its thread
-// blocks take a stretch of the keys each, into shared memory, and find the worst value that is
-// still selected digit by digit, from histograms that they add up. Where values tie, the earlier
-// keys are in. Which keys these are depends on the scores alone.
+// blocks take a stretch of the keys each, into shared memory if that has room, and find the worst
+// value that is still selected digit by digit, from histograms that they add up. Where values tie,
+// the earlier keys are in. Which keys these are depends on the scores alone.
 #include <algorithm>
 #include <cmath>
 
 #include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/choose_attention.h"
 #include "backends/cuda/attention/top_keys.cuh"
 #include "backends/cuda/cluster.cuh"
 #include "backends/cuda/dependent_launch.cuh"
@@ -16,23 +17,12 @@ namespace {
 
 constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 constexpr int kBits = 8, kBins = 1 << kBits;  // of a digit
-// Keys of a thread block, where tokens are few, and where they have enough blocks for all
-// multiprocessors, which need not meet then.
-constexpr std::int64_t kKeysOfFew = 4096, kKeysOfMany = 24576;
 // Tokens from which on, in all and of each sequence, those of prompts are scored together.
 constexpr std::int64_t kFewTokens = 128, kPromptTokens = 32;
 
-// Thread blocks of a cluster, and the keys of one, whose values are in its shared memory.
-constexpr int most_blocks(const Arch& arch) { return arch.clusters ? 8 : 1; }
-constexpr std::int64_t keys_of_block(const Arch& arch) {
-  constexpr std::int64_t kOthers = 8 << 10;  // bytes
-  return std::min<std::int64_t>(48 << 10, (arch.shared_bytes - kOthers) / 4);
-}
-
 struct TopKeys {
   KeyScores scores;
-  std::int32_t* out;      // [T, k]
-  std::int64_t capacity;  // keys of a thread block
+  std::int32_t* out;  // [T, k]
 };
 
 // Keys above and at the threshold.
@@ -60,8 +50,9 @@ __device__ void meet(const Cluster& cluster) {
 
 // The value of rank k among the cluster's: each round finds its next digit, and how many of the
 // values that begin like it are still wanted.
+template <class Values>
 __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
-                                        const std::uint32_t* values, int count, int k) {
+                                        const Values& values, int count, int k) {
   std::uint32_t prefix = 0;
   int wanted = k;
   for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[0][i] = 0;
@@ -71,9 +62,8 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
     int* const bins = shared.bins[round % 2];
     const std::uint32_t above = shift + kBits == 32 ? 0 : ~0u << (shift + kBits);
     for (int i = threadIdx.x; i < count; i += kBlock) {
-      if ((values[i] & above) == prefix) {
-        atomicAdd(&bins[values[i] >> shift & (kBins - 1)], 1);
-      }
+      const std::uint32_t value = values(i);
+      if ((value & above) == prefix) atomicAdd(&bins[value >> shift & (kBins - 1)], 1);
     }
     meet(cluster);
     for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[1 - round % 2][i] = 0;
@@ -115,8 +105,10 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
   return prefix;
 }
 
+// kHeld: the values of a thread block are in its shared memory, which has room for them.
+template <bool kHeld>
 __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
-  extern __shared__ std::uint32_t values[];  // [capacity]
+  extern __shared__ std::uint32_t held[];
   __shared__ Shared shared;
   let_next_start();
   wait_for_inputs();
@@ -137,7 +129,8 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   const std::int64_t each = (visible + blocks - 1) / blocks, first = rank * each;
   const int count = static_cast<int>(max(min(each, visible - first), std::int64_t{0}));
   const float* const scores = p.scores.scores + row * p.scores.stride + first;
-  for (int i = threadIdx.x; i < count; i += kBlock) values[i] = ordered(scores[i]);
+  for (int i = threadIdx.x; kHeld && i < count; i += kBlock) held[i] = ordered(scores[i]);
+  const auto values = [&](int i) { return kHeld ? held[i] : ordered(scores[i]); };
   const std::uint32_t threshold = find_threshold(cluster, shared, values, count, k);
 
   // Warps take stretches, so that what is before a key is what is in the stretches before and in
@@ -147,7 +140,8 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   const int begin = min(warp * stretch, count), end = min(begin + stretch, count);
   Counts own = {0, 0};
   for (int i = begin + lane; i < end; i += kWarp) {
-    own.above += values[i] > threshold, own.equal += values[i] == threshold;
+    const std::uint32_t value = values(i);
+    own.above += value > threshold, own.equal += value == threshold;
   }
   const auto add = [](int a, int b) { return a + b; };
   own.above = warp_reduce(own.above, add), own.equal = warp_reduce(own.equal, add);
@@ -170,7 +164,7 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   }
   const int wanted = k - all.above;  // of the equal ones
   for (int i = begin + lane; i - lane < end; i += kWarp) {
-    const std::uint32_t value = i < end ? values[i] : 0;
+    const std::uint32_t value = i < end ? values(i) : 0;
     const bool is_above = i < end && value > threshold, is_equal = i < end && value == threshold;
     const unsigned all_above = __ballot_sync(kAllLanes, is_above),
                    all_equal = __ballot_sync(kAllLanes, is_equal), lower = (1u << lane) - 1;
@@ -189,20 +183,17 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
 
 void launch_choose_keys(const KeyScores& scores, std::int32_t* out, std::int64_t tokens,
                         std::int64_t most_keys, const Gpu& gpu) {
-  unsigned blocks = 1;
-  const auto most = static_cast<unsigned>(most_blocks(gpu.arch));
-  const std::int64_t wanted = tokens < gpu.num_sms ? kKeysOfFew : kKeysOfMany;
-  while (blocks < most && most_keys > wanted * blocks) blocks *= 2;
-  const TopKeys top = {scores, out, (most_keys + blocks - 1) / blocks};
-  const auto bytes = static_cast<std::size_t>(top.capacity) * sizeof(std::uint32_t);
+  const top_keys::Kernel chosen = top_keys::choose_kernel(tokens, most_keys, gpu.arch, gpu.num_sms);
+  const auto kernel = chosen.capacity > 0 ? top_keys_kernel<true> : top_keys_kernel<false>;
   // A failure shows as the launch's error.
-  cudaFuncSetAttribute(top_keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(keys_of_block(gpu.arch) * sizeof(std::uint32_t)));
-  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(tokens) * blocks),
-                             .block = kBlock,
-                             .shared = bytes,
-                             .cluster = blocks};
-  launch_dependent(top_keys_kernel, shape, gpu, top);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       static_cast<int>(top_keys::keys_of_block(gpu.arch) * sizeof(std::uint32_t)));
+  const LaunchShape shape = {
+      .grid = dim3(static_cast<unsigned>(tokens * chosen.blocks)),
+      .block = kBlock,
+      .shared = static_cast<std::size_t>(chosen.capacity) * sizeof(std::uint32_t),
+      .cluster = static_cast<unsigned>(chosen.blocks)};
+  launch_dependent(kernel, shape, gpu, TopKeys{scores, out});
 }
 
 namespace {
@@ -214,10 +205,8 @@ std::int64_t most_keys(const SelectKeysArgs& args) {
 
 }  // namespace
 
-bool is_top_keys(const SelectKeysArgs& args, const Arch& arch) {
-  const std::int64_t keys = most_keys(args);
-  return can_score_keys(args) && keys <= most_blocks(arch) * keys_of_block(arch) &&
-         keys * std::int64_t{sizeof(float)} <= kScoreBytes;
+bool is_top_keys(const SelectKeysArgs& args) {
+  return can_score_keys(args) && most_keys(args) * std::int64_t{sizeof(float)} <= kScoreBytes;
 }
 
 void launch_top_keys(const SelectKeysArgs& args, float* buffer, const Gpu& gpu) {

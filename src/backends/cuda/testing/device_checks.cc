@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cuda/attention/attention.h"
 #include "backends/cuda/comm/collectives.h"
 #include "backends/cuda/device.h"
 #include "base/random.h"
@@ -539,6 +540,45 @@ std::string selection_of_a_token_does_not_depend_on_its_batch(Ops& ops) {
   return "";
 }
 
+// As on a device whose thread blocks meet no others, and hold fewer keys than these.
+std::string keys_that_a_thread_block_cannot_hold_are_selected_alike(Ops& ops) {
+  constexpr std::int64_t kTokens = 5, kHeads = 32, kDim = 128, kKeys = 2048, kPages = 400;
+  auto& device = static_cast<CudaDevice&>(ops.device());
+  const Values q(device, kTokens, kHeads * kDim, 80);
+  const Values<float> weights(device, kTokens, kHeads, 81);
+  std::vector<std::int32_t> numbers;  // positions, seqs, pages
+  for (std::int32_t t = 0; t < kTokens; ++t) numbers.push_back(kPages * kPageSize - 1 - 5000 * t);
+  numbers.resize(2 * kTokens);
+  for (std::int32_t i = 0; i < kPages; ++i) numbers.push_back(kPages - 1 - i);
+  const Buffer numbers_at = device.allocate(numbers.size() * 4),
+               scores = device.allocate(kScoreBytes);
+  device.copy_in(numbers_at.data(), numbers.data(), numbers.size() * 4);
+  const CodedWeight keys(device, WeightFormat::kBF16, kPages * kPageSize, kDim);
+  const Buffer found = device.allocate(2 * kTokens * kKeys * 4);
+  const auto select = [&](const Arch& arch, std::int64_t row) {
+    const Tensor out(found.data() + row * kKeys * 4, DType::kI32, {kTokens, kKeys});
+    BatchView batch = {};
+    batch.positions = Tensor(numbers_at.data(), DType::kI32, {kTokens});
+    batch.seqs = Tensor(numbers_at.data() + kTokens * 4, DType::kI32, {kTokens});
+    batch.page_table = Tensor(numbers_at.data() + 2 * kTokens * 4, DType::kI32, {1, kPages});
+    const SelectKeysArgs args = {.q = q.tensor().heads(kHeads),
+                                 .weights = weights.tensor(),
+                                 .batch = batch,
+                                 .cache = {.data = keys.weight().data.data,
+                                           .format = IndexFormat::kBF16,
+                                           .num_slots = kPages * kPageSize,
+                                           .dim = kDim},
+                                 .out = out};
+    device.run("select_keys", [&](Gpu gpu) {
+      gpu.arch = arch;
+      launch_top_keys(args, reinterpret_cast<float*>(scores.data()), gpu);
+    });
+    return out;
+  };
+  const Tensor held = select(device.gpu().arch, 0), read_again = select(arch_of(86), kTokens);
+  return compare_bits(device, "keys that are read again", read_again, held);
+}
+
 // The side of rank 0 in a group of two windows on this GPU, of which the other rank is lost.
 class LostGroup {
  public:
@@ -655,6 +695,8 @@ std::span<const DeviceCheck> device_checks() {
       {"grouped_linear_equals_linear_to_the_bit", grouped_linear_equals_linear_to_the_bit},
       {"selection_of_a_token_does_not_depend_on_its_batch",
        selection_of_a_token_does_not_depend_on_its_batch},
+      {"keys_that_a_thread_block_cannot_hold_are_selected_alike",
+       keys_that_a_thread_block_cannot_hold_are_selected_alike},
       {"linear_does_not_depend_on_alignment", linear_does_not_depend_on_alignment},
       {"rms_norm_does_not_depend_on_alignment", rms_norm_does_not_depend_on_alignment},
       {"dense_ffn_equals_its_composition_to_the_bit", dense_ffn_equals_its_composition_to_the_bit},
