@@ -330,6 +330,41 @@ TEST(SharedComm, a_call_that_differs_ends_the_program) {
       "rank 0 calls broadcast of F32 \\[4, 1\\], rank 1 calls broadcast of F32 \\[5, 1\\]");
 }
 
+TEST(SocketComm, a_call_that_differs_ends_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto differ = [](const std::function<void(Comm&)>& first,
+                         const std::function<void(Comm&)>& second) {
+    on_sockets(2, [&](Comm& comm) {
+      comm.barrier();
+      comm.rank() == 0 ? first(comm) : second(comm);
+    });
+  };
+  std::vector<float> four(4), five(5);
+  std::vector<BF16> eight(8);
+  const auto gather = [&](Comm& comm) {
+    std::vector<float> all(8);
+    comm.all_gather(tensor(four), tensor(all));
+  };
+  EXPECT_DEATH(
+      differ(gather, [&](Comm& comm) { comm.all_reduce(tensor(five), tensor(five)); }),
+      "rank [01] calls all_gather of 16 bytes of F32 as call 1, rank [01] calls all_reduce of 20 "
+      "bytes of F32 as call 1|"
+      "rank [01] calls all_reduce of 20 bytes of F32 as call 1, rank [01] calls all_gather of 16 "
+      "bytes of F32 as call 1");
+  EXPECT_DEATH(
+      differ([&](Comm& comm) { comm.recv(tensor(four), 1); },
+             [&](Comm& comm) { comm.send(Tensor(eight.data(), DType::kBF16, {8}), 0); }),
+      "rank 0 calls recv of 16 bytes of F32 as call 1, rank 1 calls send of 16 bytes of BF16 as "
+      "call 1");
+  // A stranger's bytes.
+  auto sockets = sockets_of(2);
+  SocketComm comm(0, 2, [](int) {});
+  comm.connect(std::move(sockets[0]));
+  const std::string strange(24, '\x7f');
+  ASSERT_EQ(::write(sockets[1][0].get(), strange.data(), strange.size()), 24);
+  EXPECT_DEATH(comm.recv(tensor(four), 1), "rank 1 calls kind 2139062143 of .* of type 2139062143");
+}
+
 TEST(SocketComm, waits_for_nobody_who_is_gone_and_can_connect_again) {
   std::vector<int> lost;
   SocketComm comm(0, 2, [&](int peer) { lost.push_back(peer); });
@@ -401,6 +436,21 @@ TEST(ConnectRanks, fails_alike_with_ranks_that_refuse_and_that_do_not_come) {
     EXPECT_TRUE(none.error().message.starts_with(str("rank ", 1 - rank, " is not connected: ")));
     EXPECT_NE(none.error().message.find("must reach each other"), std::string::npos);
   }
+}
+
+TEST(ConnectRanks, say_why_nobody_came) {
+  const OwnedFd listener = listen_tcp(0).value();
+  const RankAddress here = {"127.0.0.1", port_of(listener)};
+  const std::vector<int> both[] = {{0, 1}};
+  const auto message = [&] {
+    const auto none = connect_ranks(listener, 0, {here, here}, both, 1, seconds_from_now(1));
+    return none.ok() ? "" : none.error().message;
+  };
+  const std::string begin =
+      str("rank 1 is not connected: it has not come to port ", here.port, ": ");
+  EXPECT_EQ(message().find(begin + "nobody has connected in time"), 0u);
+  ASSERT_EQ(::shutdown(listener.get(), SHUT_RDWR), 0);
+  EXPECT_EQ(message().find(begin + "nobody listens any more"), 0u);
 }
 
 TEST(CountingComm, counts_calls_and_bytes) {

@@ -78,8 +78,8 @@ Result<std::vector<std::vector<OwnedFd>>> connect_ranks(const OwnedFd& listener,
   while (!to_come.empty()) {
     Result<OwnedFd> accepted = accept_tcp(listener, deadline);
     if (!accepted.ok()) {
-      return unreachable(to_come.front(),
-                         str("it has not come to port ", port_of(listener), " in time"));
+      return unreachable(to_come.front(), str("it has not come to port ", port_of(listener), ": ",
+                                              accepted.error().message));
     }
     OwnedFd socket = std::move(accepted).value();
     const Greeting greeting = greeting_of(socket);

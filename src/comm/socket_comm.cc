@@ -29,8 +29,19 @@ Bytes bytes_of(const Tensor& x) {
 // The i-th of `count` stretches of [0, n), as even as they can be.
 std::int64_t cut(std::int64_t n, int i, int count) { return n * i / count; }
 
-std::string name_of(int kind) {
-  return kind == kBarrier ? "barrier" : CommCounters::kNames[static_cast<std::size_t>(kind)];
+// A call by its header, which may be anybody's bytes; `waits`: that a rank waits for.
+std::string describe(const auto& header, bool waits) {
+  const int kind = header.kind;
+  const auto& names = CommCounters::kNames;
+  const bool is_known = kind >= 0 && kind < std::ssize(names);
+  const std::string name = kind == kBarrier                              ? "barrier"
+                           : waits && kind == number_of(CommKind::kSend) ? "recv"
+                           : is_known ? names[static_cast<std::size_t>(kind)]
+                                      : str("kind ", kind);
+  const bool has_dtype = header.dtype >= 0 && header.dtype <= static_cast<int>(DType::kI32);
+  return str(name, " of ", header.bytes, " bytes of ",
+             has_dtype ? name_of(static_cast<DType>(header.dtype)) : str("type ", header.dtype),
+             " as call ", header.call);
 }
 
 }  // namespace
@@ -91,10 +102,9 @@ bool SocketComm::move_some(Letter& l) {
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   l.moved += static_cast<std::size_t>(n);
   const bool told = !l.is_sent && l.moved >= sizeof l.header;
-  GLINT_CHECK(
-      !told || l.header == l.expected,
-      str("rank ", rank_, " calls ", name_of(l.expected.kind), " of ", l.expected.bytes,
-          " bytes, rank ", l.peer, " call ", l.header.kind, " of ", l.header.bytes, " bytes"));
+  GLINT_CHECK(!told || l.header == l.expected,
+              str("rank ", rank_, " calls ", describe(l.expected, true), ", rank ", l.peer,
+                  " calls ", describe(l.header, false)));
   return n > 0;
 }
 
