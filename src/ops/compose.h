@@ -11,7 +11,11 @@ struct Compose {
   Arena& arena;
   DType dtype;
 
-  Tensor linear(const Tensor& x, const Weight& weight) const { return linear(x, weight, dtype); }
+  Tensor linear(const Tensor& x, const Weight& weight) const {
+    const Tensor out = arena.take(dtype, {x.dim(0), weight.rows});
+    ops.linear({.x = x, .weight = weight, .out = out});
+    return out;
+  }
   Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) const {
     return add_rms_norm(x, {}, weight, eps);
   }
@@ -30,13 +34,6 @@ struct Compose {
     const FfnWeights& w = args.weights;
     const Tensor m = add_rms_norm(args.x, args.delta, args.norm, args.eps);
     return silu_mul(linear(m, w.gate_proj), linear(m, w.up_proj));
-  }
-
- private:
-  Tensor linear(const Tensor& x, const Weight& weight, DType out_dtype) const {
-    const Tensor out = arena.take(out_dtype, {x.dim(0), weight.rows});
-    ops.linear({.x = x, .weight = weight, .out = out});
-    return out;
   }
 };
 

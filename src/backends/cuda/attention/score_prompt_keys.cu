@@ -10,6 +10,7 @@
 #include "backends/cuda/attention/score_keys.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/wide.cuh"
+#include "base/ceil_div.h"
 
 namespace glint::cuda {
 namespace {
@@ -205,7 +206,6 @@ __global__ void __launch_bounds__(kBlock, 1)
 
 void launch_score_prompt_keys(const KeyScores& s, IndexFormat format, std::int64_t tokens,
                               std::int64_t most_keys, const Gpu& gpu) {
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t blocks = ceil_div(tokens, kTokens), rounds = ceil_div(most_keys, kRound);
   // A token's keys are divided into parts as takes the least time: the rounds of all blocks of a
   // multiprocessor, where queries take as long as some rounds.

@@ -1,9 +1,10 @@
 #include "backends/cuda/linear/choose_kernel.h"
 
+#include "base/ceil_div.h"
+
 namespace glint::cuda {
 
 Kernel choose_kernel(const ProductShape& shape, const Arch& arch, int num_sms) {
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const bool has_cluster =
       arch.clusters && stream_bytes(32, slices_of(shape.k).steps) <= arch.shared_bytes;
   const Kernel some = has_cluster ? Kernel::kCluster32 : Kernel::kTile;

@@ -7,6 +7,7 @@
 #include "backends/cuda/linear/decode.cuh"
 #include "backends/cuda/linear/group_tile.cuh"
 #include "backends/cuda/linear/linear.h"
+#include "base/ceil_div.h"
 
 namespace glint::cuda {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 constexpr int kRows = 32, kColumns = 64, kDepth = 32;
 constexpr int kSide = 16, kBlock = kSide * kSide;  // threads: 16 along rows by 16 along columns
 constexpr int kRowsEach = kRows / kSide, kColumnsEach = kColumns / kSide;
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Operands whose matrices are chosen by blockIdx.z, and rows by what the kernel says.
 template <class X, class Out>
