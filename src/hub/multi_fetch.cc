@@ -69,6 +69,10 @@ void MultiFetch::look() {
   if (!is_done() && !failed_) hub_.http().after(kLookSeconds, [this] { look(); });
 }
 
+bool MultiFetch::is_missing(const File& file, int part) {
+  return file.data.done_of(part) < file.data.length_of(part);
+}
+
 // Parts of files that are open first, so that files become whole one after the other.
 void MultiFetch::fill() {
   if (failed_) return;
@@ -76,15 +80,14 @@ void MultiFetch::fill() {
   for (const auto& file : files_) {
     for (int i = 0; i < file->data.num_parts() && num_open_ < most; ++i) {
       const Part& part = file->parts[static_cast<std::size_t>(i)];
-      const bool missing = file->data.done_of(i) < file->data.length_of(i);
-      if (missing && !part.open && !file->checking && part.not_before <= now())
+      if (is_missing(*file, i) && !part.open && !file->checking && part.not_before <= now())
         start_part(*file, i);
     }
   }
   while (num_open_ < most && files_.size() < kMostBegun && !failed_ && open_next_file()) {
     File& file = *files_.back();
     for (int i = 0; i < file.data.num_parts() && num_open_ < most; ++i) {
-      if (file.data.done_of(i) < file.data.length_of(i)) start_part(file, i);
+      if (is_missing(file, i)) start_part(file, i);
     }
   }
 }
@@ -187,6 +190,7 @@ void MultiFetch::on_done(File& file, int part, Result<HttpResponse> answer) {
                                 "connection was closed ",
                                 kMaxRestarts, " times within the file")));
   }
+  if (!is_missing(file, part)) return check_if_whole(file);  // however the answer ended
   if (!answer.ok()) {
     if (answer.error().code != ErrorCode::kUnavailable) return fail(std::move(answer).take_error());
     return retry(file, part, answer.error().message, nullptr);
@@ -197,12 +201,7 @@ void MultiFetch::on_done(File& file, int part, Result<HttpResponse> answer) {
 void MultiFetch::on_answer(File& file, int part, const HttpResponse& answer) {
   const int status = answer.status;
   if (status >= 300 && status < 400) return redirect(file, part, answer);
-  if (status / 100 == 2) {
-    if (file.data.done_of(part) < file.data.length_of(part))
-      return retry(file, part, "the answer is too short", &answer);
-    file.checking = file.data.is_complete();
-    return;
-  }
+  if (status / 100 == 2) return retry(file, part, "the answer is too short", &answer);
   if (is_worth_a_retry(status))
     return retry(file, part, str("the server answers ", status), &answer);
   // A signed address lasts for a while only.
@@ -236,12 +235,24 @@ void MultiFetch::retry(File& file, int part, const std::string& why, const HttpR
   state.not_before = now() + hub_.delay(state.attempts, answer);
 }
 
-void MultiFetch::start_over(File& file, bool one_part) {
+void MultiFetch::close_parts(File& file) {
   for (Part& part : file.parts) {
-    if (!part.open) continue;
+    if (!std::exchange(part.open, false)) continue;
     hub_.http().cancel(part.id);
     --num_open_;
   }
+}
+
+// A file that is checked may be gone at any time, and no exchange may come back to it then: one
+// whose bytes are all there can still wait for the end of its answer.
+void MultiFetch::check_if_whole(File& file) {
+  if (!file.data.is_complete()) return;
+  close_parts(file);
+  file.checking = true;
+}
+
+void MultiFetch::start_over(File& file, bool one_part) {
+  close_parts(file);
   on_bytes_(-file.data.bytes_done());
   if (Status again = file.data.restart(one_part); !again.ok())
     return fail(std::move(again).take_error());

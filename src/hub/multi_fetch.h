@@ -58,6 +58,7 @@ class MultiFetch {
     std::future<Status> check = {};  // of the hash
   };
 
+  static bool is_missing(const File& file, int part);
   bool is_done() const { return next_job_ == jobs_.size() && files_.empty(); }
   void fail(Error error);
   void fill();
@@ -70,6 +71,8 @@ class MultiFetch {
   void on_answer(File& file, int part, const HttpResponse& answer);
   void redirect(File& file, int part, const HttpResponse& answer);
   void retry(File& file, int part, const std::string& why, const HttpResponse* answer);
+  void close_parts(File& file);
+  void check_if_whole(File& file);
   void start_over(File& file, bool one_part);
   void look_at_checks();
   void look();

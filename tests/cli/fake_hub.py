@@ -26,6 +26,7 @@ class Hub:
         self.requests = []  # (server, method, path, range)
         self.tokens_at_cdn = []
         self.cut_after = {}  # path -> [bytes to send before the connection is closed, ...]
+        self.endings = {}  # path -> [how a chunked answer ends after all its bytes: "never", "closed", ...]
         self.answers = {}  # path -> [(status, headers), ...] given first
         self.wrong = {}  # path -> how many more times other bytes of the same length are sent
         self.tree = None  # entries in place of the true ones
@@ -126,6 +127,7 @@ class Hub:
         with self.lock:
             answer = self.answers[name].pop(0) if self.answers.get(name) else None
             cut = self.cut_after[name].pop(0) if self.cut_after.get(name) else None
+            ending = self.endings[name].pop(0) if self.endings.get(name) else None
             wrong = self.wrong.get(name, 0) > 0
             if wrong:
                 self.wrong[name] -= 1
@@ -140,7 +142,22 @@ class Hub:
             first, last = int(asked[1]), int(asked[2])
             status, body = 206, data[first:last + 1]
             headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+        if ending:
+            return self._send_chunked(request, status, body, headers, ending)
         self._send(request, status, body, headers, cut)
+
+    def _send_chunked(self, request, status, body, headers, ending):
+        request.send_response(status)
+        for key, value in {**headers, "Transfer-Encoding": "chunked"}.items():
+            request.send_header(key, value)
+        request.end_headers()
+        request.close_connection = True
+        try:
+            request.wfile.write(b"%x\r\n%b\r\n" % (len(body), body))
+            while ending == "never" and request.connection.recv(1):
+                pass
+        except OSError:
+            pass
 
     def _json(self, request, value, headers=None):
         self._send(request, 200, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})

@@ -139,6 +139,10 @@ def faults():
         begin = time.monotonic()
         must_pull(hub, cache(), "config.json")
         check(time.monotonic() - begin >= 2, "Retry-After was not waited for")
+    for ending in ("never", "closed"):  # every byte came, and not the end of the answer
+        with Hub(FILES) as hub:
+            hub.endings = {name: [ending], "sub/more.safetensors": [ending]}
+            check_whole(must_pull(hub, cache(), "--retries", 0))
     with Hub(FILES) as hub:  # a server that knows no ranges
         hub.no_ranges = True
         hub.cut_after = {name: [MIB, 2 * MIB]}
