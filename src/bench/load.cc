@@ -32,6 +32,11 @@ std::vector<std::int64_t> token_ids_of(const Json& answer) {
 
 }  // namespace
 
+bool is_greedy(const Json& fields) {
+  const Json* temperature = fields.find("temperature");
+  return temperature && temperature->is_number() && temperature->as_double() == 0;
+}
+
 Result<LoadGenerator> LoadGenerator::connect(LoadTarget target, int max_connections) {
   LoadGenerator out(std::move(target));
   out.target_.http.max_connections = max_connections;
@@ -270,7 +275,8 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
   out.lag_ms = Distribution::of(run.take_lags());
   out.summary = summarize(out.records, seconds, options.goodput);
   out.engine = engine_since(before);
-  if (options.conversations.empty() && !target_.chat) compare(options, out);
+  if (options.conversations.empty() && !target_.chat && is_greedy(target_.fields))
+    compare(options, out);
   return out;
 }
 

@@ -26,6 +26,10 @@ struct LoadTarget {
   Json fields = Json::Object{};  // of every request, besides what is measured
 };
 
+// Whether requests with these fields have one right answer: their temperature is 0. One that they
+// leave to the server may be any.
+bool is_greedy(const Json& fields);
+
 struct LoadOptions {
   PromptOptions prompts = {};                    // drawn at random, unless there are...
   std::vector<Conversation> conversations = {};  // ...these, num_prompts of them
@@ -34,7 +38,7 @@ struct LoadOptions {
   int num_warmups = 0;  // requests before, which are not measured
   Arrivals arrivals = {};
   Goodput goodput = {};
-  int num_checked = 8;  // answers that are asked again, alone and whole, and compared
+  int num_checked = 8;  // greedy answers that are asked again, alone and whole, and compared
   std::function<void()> on_answer = {};  // after each
 };
 

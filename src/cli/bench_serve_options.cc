@@ -201,6 +201,9 @@ Result<Json> fields_of(const BenchServeOptions& options) {
     if (!extra.is_object()) return invalid("--extra-body is no JSON object");
     for (const auto& [name, value] : extra.as_object()) out.set(name, value);
   }
+  if (options.check.value_or(0) > 0 && !is_greedy(out))
+    return invalid(
+        "--check compares answers of temperature 0, and --extra-body sets another; leave one out");
   return out;
 }
 

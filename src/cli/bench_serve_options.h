@@ -77,7 +77,7 @@ struct PromptFlags {
     v("seed", seed, "other seeds are other prompts and times");
     v("check=N", check,
       "ask so many answers again, alone and not streamed, and compare their tokens (default: 8; 0 "
-      "where prompts are a file's or come at a rate)");
+      "where prompts are a file's or come at a rate, or the temperature is not 0)");
   }
 };
 
@@ -96,7 +96,8 @@ struct RequestFlags {
     v("ignore-eos", ignore_eos, "answers have exactly the length that was asked for");
     v("token-ids", token_ids, "ask for the ids of tokens, which show what drafts bring");
     v("tools=FILE", tools, "JSON list of tools that every request of openai-chat has");
-    v("extra-body=JSON", extra_body, "fields of every request, such as '{\"temperature\": 1}'");
+    v("extra-body=JSON", extra_body,
+      "fields of every request, such as '{\"temperature\": 1}' (which is 0 otherwise)");
     v("timeout=SECONDS", timeout, "a request fails of which nothing comes for so long");
     v("ca-file=FILE", ca_file, "PEM file of roots to trust (default: this machine's)");
   }

@@ -48,6 +48,12 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     out, _ = bench(server.url, "-c", "2", "--request-rate", "inf", "--num-prompts", "4", "--input-len", "4", "--output-len", "3")
     assert "Output tok/s" in out and "TPOT ms" in out and "4 requests in" in out, out
 
+    # Drawn answers differ each time, and so may those at a temperature that the server chooses.
+    for temperature in ("1", "null"):
+        out, _ = bench(server.url, "-c", "2", "--num-prompts", "8", "--output-len", "8", "--extra-body", '{"temperature": %s}' % temperature, "--json")
+        result = json.loads(out)["results"][0]
+        assert result["failed"] == result["compared"] == 0 and result["requests"] == 8, result
+
     # Several: the table of the field, the files that other tools read, and a page.
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -116,6 +122,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                             (["--ramp-up-end-rps", "4"], "--ramp-up-end-rps needs --ramp-up-strategy"), (["--num-prefixes", "2"], "--random-prefix-len"),
                             (["--repeat", "2"], "--repeat needs --long-prompt"), (["--result-dir", "x"], "--result-dir needs --save-result"),
                             (["--extra-body", "[]"], "--extra-body"),
+                            (["--extra-body", '{"temperature": 1}', "--check", "2"], "--check compares answers of temperature 0"),
                             (["--burstiness", "2"], "--burstiness needs --request-rate"), (["--long-prompt", "64", "--burstiness", "2"], "--burstiness"),
                             (["--long-prompt", "64", "--label", "x"], "--label"), (["--long-prompt", "64", "--check", "2"], "--check"),
                             (["--request-rate", "9", "--check", "2"], "--check has no meaning with --request-rate"),
