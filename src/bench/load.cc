@@ -262,7 +262,8 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
     warm.arrivals = {};
     warm.on_answer = {};
     if (!warm.conversations.empty())
-      warm.num_prompts = std::min(warm.num_warmups, options.num_prompts);
+      warm.conversations.erase(warm.conversations.begin(),
+                               warm.conversations.begin() + options.num_prompts);
     Run(*this, warm).run();
   }
   const Json before = get("/engine");

@@ -32,7 +32,7 @@ bool is_greedy(const Json& fields);
 
 struct LoadOptions {
   PromptOptions prompts = {};                    // drawn at random, unless there are...
-  std::vector<Conversation> conversations = {};  // ...these, num_prompts of them
+  std::vector<Conversation> conversations = {};  // ...these: num_prompts, then num_warmups of them
   int concurrency = 1;                           // requests at once, at most; 0: any number
   int num_prompts = 32;
   int num_warmups = 0;  // requests before, which are not measured

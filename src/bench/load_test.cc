@@ -186,6 +186,18 @@ TEST(Load, warm_ups_are_sent_and_not_counted) {
   EXPECT_EQ(result.summary.num_requests, 6);
 }
 
+TEST(Load, warm_ups_of_conversations_are_not_those_that_are_measured) {
+  FakeServer server;
+  const LoadResult result =
+      server.connect(true).run({.conversations = {{{"one", 1}}, {{"two", 1}}, {{"warm", 1}}},
+                                .num_prompts = 2,
+                                .num_warmups = 1});
+  EXPECT_EQ(result.summary.num_requests, 2);
+  EXPECT_EQ(server.asked, (std::vector<std::string>{R"({"role":"user","content":"warm"})",
+                                                    R"({"role":"user","content":"one"})",
+                                                    R"({"role":"user","content":"two"})"}));
+}
+
 TEST(Load, a_server_that_is_not_there_is_one_sentence) {
   // Nobody listens on port 1.
   const auto none = LoadGenerator::connect({.server = "http://127.0.0.1:1"}, 1);

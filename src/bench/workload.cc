@@ -75,7 +75,7 @@ int random_output_len(const PromptOptions& options, int index) {
 }
 
 Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int output_len,
-                                                int max_turns, int count, std::uint64_t seed) {
+                                                int max_turns, std::uint64_t seed) {
   GLINT_TRY(const std::string text, read_file(path, kMaxFile));
   GLINT_TRY(const Json json, parse_json(text).in(quoted(path)));
   if (!json.is_array()) return invalid(str(quoted(path), " is no list of conversations"));
@@ -92,9 +92,7 @@ Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int out
   Random random(seed, kOrder);
   for (std::size_t i = all.size(); i > 1; --i)
     std::swap(all[i - 1], all[random.below(static_cast<std::uint32_t>(i))]);
-  std::vector<Conversation> out;
-  for (int i = 0; i < count; ++i) out.push_back(all[static_cast<std::size_t>(i) % all.size()]);
-  return out;
+  return all;
 }
 
 }  // namespace glint

@@ -41,9 +41,8 @@ using Conversation = std::vector<Question>;
 // A file of conversations as ShareGPT has them: a list of {"conversations": [{"from": "human",
 // "value": ...}, {"from": "gpt", "value": ...}, ...]}. `output_len` tokens are asked for, or, if it
 // is 0, as many as the file's answer has letters / 4. At most `max_turns` questions of each; those
-// without a question and an answer are left out. `count` of them are taken, drawn by `seed`, again
-// and again if there are fewer.
+// without a question and an answer are left out. In an order that `seed` draws; never empty.
 Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int output_len,
-                                                int max_turns, int count, std::uint64_t seed);
+                                                int max_turns, std::uint64_t seed);
 
 }  // namespace glint

@@ -162,6 +162,23 @@ std::vector<Figure> figures_of(const Measurement& m) {
   return out;
 }
 
+// One for each request, and again from the first where the file has fewer.
+Status read_conversations(const BenchServeOptions& options, std::uint64_t seed, LoadOptions& load,
+                          Cli& cli) {
+  if (options.dataset_name != "sharegpt") return Ok{};
+  GLINT_TRY(
+      const std::vector<Conversation> all,
+      read_sharegpt(options.dataset_path, options.output_len.value_or(0), options.max_turns, seed));
+  const auto count = static_cast<std::size_t>(load.num_prompts + load.num_warmups);
+  if (load.num_warmups > 0 && all.size() < count)
+    cli.console.note(str("warning: ", quoted(options.dataset_path, 4096), " has ",
+                         counted(std::ssize(all), "conversation"), " for ", load.num_prompts,
+                         " requests and ", load.num_warmups,
+                         " warm-ups: these ask what is measured, too, which a server remembers"));
+  for (std::size_t i = 0; i < count; ++i) load.conversations.push_back(all[i % all.size()]);
+  return Ok{};
+}
+
 Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, Cli& cli) {
   GLINT_TRY(const Arrivals arrivals, arrivals_of(options));
   GLINT_TRY(const Goodput goodput, goodput_of(options));
@@ -182,11 +199,7 @@ Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, 
                         .arrivals = arrivals,
                         .goodput = goodput,
                         .num_checked = options.check.value_or(8)};
-    if (options.dataset_name == "sharegpt") {
-      GLINT_TRY(load.conversations,
-                read_sharegpt(options.dataset_path, options.output_len.value_or(0),
-                              options.max_turns, count, options.seed + i));
-    }
+    GLINT_TRY_STATUS(read_conversations(options, options.seed + i, load, cli));
     if (!options.json && i == 0)
       cli.console.print(table_head(goodput.is_asked())), cli.console.flush();
     GLINT_TRY(Measurement each, measure(options, std::move(load), generator, cli));

@@ -116,6 +116,9 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         result = json.loads(out)["results"][0]
         assert json.loads(out)["input_len"] is None, out
         assert result["failed"] == 0 and result["requests"] == 6 and result["output_tokens"] == 3 * (4 + 1), result
+        _, err = bench(server.url, "-c", "1", "--num-prompts", "1", "--num-warmups", "1", "--dataset-name", "sharegpt", "--dataset-path",
+                       folder / "talks.json", "--json")
+        assert "has 1 conversation for 1 requests and 1 warm-ups" in err, err
     for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
                             (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat"], "sharegpt"),
                             (["--random-range-ratio", "2"], "--random-range-ratio"), (["--num-prompts", "0"], "--num-prompts is 0"),
