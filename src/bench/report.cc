@@ -70,6 +70,7 @@ std::string clients_of(const Measurement& m) {
                                ? str(arrivals.ramp_start, " to ", arrivals.ramp_end, " a second")
                            : arrivals.rate > 0 ? str(arrivals.rate, " a second")
                                                : "";
+  if (rate.empty() && at_once.empty()) return "all at once";
   return rate.empty() ? at_once : at_once.empty() ? rate : rate + ", " + at_once;
 }
 
@@ -90,7 +91,8 @@ std::vector<std::vector<std::string>> table_cells(const Shown& shown) {
     const LoadSummary& s = m->result.summary;
     const auto text = [](double value) { return formatted("%.1f", value); };
     const auto of = [](const Distribution& d, double value) { return number_of(d, value, 1); };
-    out.push_back({clients_of(*m), text(s.output_tokens_per_s()), text(s.peak_tokens_per_s),
+    out.push_back({clients_of(*m), text(s.output_tokens_per_s()),
+                   s.peak_tokens_per_s > 0 ? text(s.peak_tokens_per_s) : "-",
                    of(s.ttft_ms, s.ttft_ms.mean), of(s.ttft_ms, s.ttft_ms.p99),
                    of(s.tpot_ms, s.tpot_ms.mean), of(s.tpot_ms, s.tpot_ms.p99),
                    of(s.itl_ms, s.itl_ms.p99), of(s.e2el_ms, s.e2el_ms.p50),

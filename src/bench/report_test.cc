@@ -56,6 +56,13 @@ TEST(Report, of_many_requests_a_part_is_drawn) {
   EXPECT_NE(page.find("(one of 3)"), page.npos);
 }
 
+TEST(Report, says_what_a_file_leaves_open) {
+  Measurement all_at_once = measured(0, 3);
+  all_at_once.result.summary.peak_tokens_per_s = 0;
+  const std::string table = load_table(std::vector<Measurement>{all_at_once});
+  EXPECT_NE(table.find("all at once           6.0            -"), table.npos) << table;
+}
+
 TEST(Report, shows_runs_side_by_side) {
   std::vector<Measurement> all = {measured(1, 3), measured(8, 3), measured(1, 2), measured(8, 2)};
   for (std::size_t i = 0; i < 4; ++i) all[i].label = i < 2 ? "before" : "<after>";

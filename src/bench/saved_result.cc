@@ -1,5 +1,6 @@
 #include "bench/saved_result.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/seconds.h"
@@ -87,7 +88,10 @@ Result<LoadSummary> summary_of(const Json& json) {
   LoadSummary out;
   GLINT_TRY(out.seconds, number(json, "duration", kMostSeconds));
   GLINT_TRY(const double completed, number(json, "completed", 1e9));
-  GLINT_TRY(const double failed, number(json, "failed", 1e9));
+  GLINT_TRY(const double asked, number(json, "num_prompts", 1e9));
+  GLINT_TRY(double failed, number(json, "failed", 1e9));
+  // Older versions of vLLM do not write how many failed.
+  if (!json.find("failed")) failed = std::max(0.0, asked - completed);
   GLINT_TRY(const double input, number(json, "total_input_tokens"));
   GLINT_TRY(const double output, number(json, "total_output_tokens"));
   GLINT_TRY(out.peak_tokens_per_s, number(json, "max_output_tokens_per_s"));

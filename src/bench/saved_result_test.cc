@@ -12,6 +12,7 @@ BenchClock::time_point at(int ms) {
 Measurement measured() {
   Measurement m = {.model = "org/m", .url = "", .label = "here"};
   m.options.concurrency = 8;
+  m.options.num_prompts = 2;
   m.result.records = {{.start = at(1000), .chunks = {at(1100), at(1300)}, .usage_tokens = 5},
                       {.start = at(1050), .failure = "it broke"}};
   m.result.records[0].prompt_tokens = 7;
@@ -64,6 +65,13 @@ TEST(SavedResult, leaves_out_what_others_leave_out) {
   EXPECT_EQ(read.value().result.summary.ttft_ms.count, 2u);
   EXPECT_EQ(read.value().result.summary.e2el_ms.count, 0u);
   EXPECT_EQ(read.value().result.summary.output_tokens_per_s(), 5);
+  EXPECT_EQ(read.value().result.summary.num_failed, 0);
+}
+
+TEST(SavedResult, failures_that_are_not_counted_are_the_requests_that_were_not_completed) {
+  Json old = vllm_result(measured(), "", false);
+  std::erase_if(old.as_object(), [](const auto& member) { return member.first == "failed"; });
+  EXPECT_EQ(read_vllm_result(old).value().result.summary.num_failed, 1);
 }
 
 // Answers of one token each have nothing between tokens.

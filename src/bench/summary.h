@@ -28,7 +28,7 @@ struct LoadSummary {
   // Whole answers only.
   std::int64_t input_tokens = 0, output_tokens = 0, num_chunks = 0;
   Distribution ttft_ms = {}, tpot_ms = {}, itl_ms = {}, e2el_ms = {};
-  double peak_tokens_per_s = 0;      // in the best second
+  double peak_tokens_per_s = 0;      // in the best second; 0: none came, or it is not known
   int peak_concurrency = 0;          // answers under way in one second, at most
   double mean_concurrency = 0;       // the sum of all times of answers / seconds
   std::optional<int> num_good = {};  // if it was asked
