@@ -132,13 +132,18 @@ Json sglang_result(const Measurement& m) {
 }
 
 std::string vllm_file_name(const Measurement& m, const std::string& date) {
-  const Json rate = rate_of(m);
+  const Arrivals& arrivals = m.options.arrivals;
   const std::string qps =
-      rate.is_string() ? rate.as_string() : formatted("%g", m.options.arrivals.rate);
+      arrivals.ramp_end > 0
+          ? str("ramp-up-", arrivals.exponential ? "exponential" : "linear", "-",
+                formatted("%g", arrivals.ramp_start), "qps-", formatted("%g", arrivals.ramp_end))
+      : arrivals.rate > 0 ? dump_json(arrivals.rate)  // "4.0", as it prints a float
+                          : "inf";
   const std::string clients =
       m.options.concurrency > 0 ? str("-concurrency", m.options.concurrency) : "";
   const std::string name = m.model.substr(m.model.rfind('/') + 1);
-  std::string out = str(m.backend, "-", qps, "qps", clients, "-", name, "-", date, ".json");
+  std::string out = str(m.label.empty() ? m.backend : m.label, "-", qps, "qps", clients, "-", name,
+                        "-", date, ".json");
   std::replace(out.begin(), out.end(), '/', '-');
   return out;
 }

@@ -27,7 +27,8 @@ Json vllm_result(const Measurement& measurement, const std::string& date, bool d
 // A line of `sglang.bench_serving --output-file`, without its newline.
 Json sglang_result(const Measurement& measurement);
 
-// The name that vLLM would give the file: BACKEND-RATEqps-concurrencyN-MODEL-DATE.json
+// The name that vLLM would give the file: LABEL-RATEqps-concurrencyN-MODEL-DATE.json, with the
+// backend where there is no label, and with a ramp LABEL-ramp-up-STRATEGY-STARTqps-ENDqps...
 std::string vllm_file_name(const Measurement& measurement, const std::string& date);
 
 // The table's head and one of its rows; and what stands out of several rows: the greatest

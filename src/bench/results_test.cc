@@ -42,7 +42,17 @@ TEST(Results, vllms_keys) {
   EXPECT_EQ(dump_json(*json.find("itls")), "[[0.2],[]]");
   EXPECT_EQ(dump_json(*json.find("start_times")), "[0.0,0.05]");
   EXPECT_EQ(vllm_result(measured(8, 5), "", false).find("errors"), nullptr);
-  EXPECT_EQ(vllm_file_name(measured(8, 5), "D"), "openai-infqps-concurrency8-m-D.json");
+}
+
+TEST(Results, vllms_names_of_files) {
+  Measurement m = measured(8, 5);
+  EXPECT_EQ(vllm_file_name(m, "D"), "openai-infqps-concurrency8-m-D.json");
+  m.label = "a/b";
+  m.options.concurrency = 0;
+  m.options.arrivals.rate = 4;
+  EXPECT_EQ(vllm_file_name(m, "D"), "a-b-4.0qps-m-D.json");
+  m.options.arrivals = {.ramp_start = 1, .ramp_end = 10, .exponential = true};
+  EXPECT_EQ(vllm_file_name(m, "D"), "a-b-ramp-up-exponential-1qps-10qps-m-D.json");
 }
 
 TEST(Results, sglangs_keys) {

@@ -100,12 +100,20 @@ Status prepare_files(const BenchServeOptions& options) {
       result_path(options, options.result_filename.empty() ? "result" : options.result_filename));
 }
 
+// Measurements of one load may end in the same second: "x.json", "x-2.json", ...
+std::string free_path(const std::string& path) {
+  std::string out = path;
+  for (int i = 2; is_present(out); ++i)
+    out = str(path.substr(0, path.size() - std::string_view(".json").size()), "-", i, ".json");
+  return out;
+}
+
 Status save(const BenchServeOptions& options, const Measurement& m) {
   if (saves_results(options)) {
     const std::string date = date_now("%Y%m%d-%H%M%S");
-    const std::string path =
-        result_path(options, options.result_filename.empty() ? vllm_file_name(m, date)
-                                                             : options.result_filename);
+    const std::string path = options.result_filename.empty()
+                                 ? free_path(result_path(options, vllm_file_name(m, date)))
+                                 : result_path(options, options.result_filename);
     const Json json = vllm_result(m, date, options.save_detailed);
     GLINT_TRY_STATUS(write_file_atomic(path, dump_json(json) + "\n"));
   }

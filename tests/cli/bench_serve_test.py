@@ -65,7 +65,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
             assert word in out, out
         figures = {f["name"]: f for f in json.loads((folder / "figures.json").read_text())["figures"]}
         assert figures["output, 4 at once"]["better"] == "more" and figures["ITL p99, 1 at once"]["median"] > 0, figures
-        files = sorted(folder.glob("openai-infqps-concurrency*-glm5-tiny-*.json"))
+        files = sorted(folder.glob("here-infqps-concurrency*-glm5-tiny-*.json"))
         assert len(files) == 2, files
         for file, clients in zip(files, (1, 4)):
             result = json.loads(file.read_text())
@@ -78,6 +78,10 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert [line["max_concurrency"] for line in lines] == [1, 4] and lines[0]["total_output_tokens"] == 18, lines
         page = (folder / "page.html").read_text()
         assert page.count("<h2>Timeline</h2>") == 2 and "<script" not in page and 'class="answer"' in page
+
+        # Each of one load has a file of its own, however soon they follow each other.
+        bench(server.url, "-c", "1,1,1", "--num-prompts", "1", "--output-len", "1", "--check", "0", "--save-result", "--result-dir", folder / "same")
+        assert len(list((folder / "same").iterdir())) == 3, list((folder / "same").iterdir())
 
         # Saved runs, side by side.
         bench(server.url, "-c", "4", "--num-prompts", "4", "--input-len", "4", "--output-len", "3", "--save-result", "--result-dir", folder / "an/other")
