@@ -1,6 +1,7 @@
 #include "bench/results.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/seconds.h"
@@ -55,12 +56,6 @@ void set_details(Json& out, const LoadResult& result) {
   out.set("errors", std::move(errors));
 }
 
-std::string with_commas(double value) {
-  std::string digits = formatted("%.0f", value);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
 std::string clients_of(const Measurement& m) {
   return m.options.concurrency > 0 ? std::to_string(m.options.concurrency) : "open";
 }
@@ -110,7 +105,7 @@ Json sglang_result(const Measurement& m) {
                         {"max_concurrency", concurrency_of(m)},
                         {"random_input_len", p.input_len},
                         {"random_output_len", p.output_len},
-                        {"random_range_ratio", own ? Json(p.input_ratio) : Json()},
+                        {"random_range_ratio", own ? Json(p.range_ratio) : Json()},
                         {"duration", s.seconds},
                         {"completed", s.num_whole()},
                         {"total_input_tokens", s.input_tokens},
@@ -161,12 +156,13 @@ std::string table_row(const Measurement& m) {
   const auto cell = [](const Distribution& d, double value, int decimals, int width) {
     return formatted("  %*s", width, number_of(d, value, decimals).c_str());
   };
-  std::string out = formatted("%10s  %12s  %9s", clients_of(m).c_str(),
-                              with_commas(s.output_tokens_per_s()).c_str(),
-                              s.ttft_ms.count > 0 ? with_commas(s.ttft_ms.mean).c_str() : "-") +
-                    cell(s.tpot_ms, s.tpot_ms.mean, 2, 9) + cell(s.itl_ms, s.itl_ms.p99, 2, 12) +
-                    cell(s.ttft_ms, s.ttft_ms.p99, 0, 9) + cell(s.e2el_ms, s.e2el_ms.p50, 0, 7) +
-                    cell(s.e2el_ms, s.e2el_ms.p99, 0, 7) + formatted("  %7.2f", s.requests_per_s());
+  std::string out =
+      formatted("%10s  %12s  %9s", clients_of(m).c_str(),
+                with_commas(std::llround(s.output_tokens_per_s())).c_str(),
+                s.ttft_ms.count > 0 ? with_commas(std::llround(s.ttft_ms.mean)).c_str() : "-") +
+      cell(s.tpot_ms, s.tpot_ms.mean, 2, 9) + cell(s.itl_ms, s.itl_ms.p99, 2, 12) +
+      cell(s.ttft_ms, s.ttft_ms.p99, 0, 9) + cell(s.e2el_ms, s.e2el_ms.p50, 0, 7) +
+      cell(s.e2el_ms, s.e2el_ms.p99, 0, 7) + formatted("  %7.2f", s.requests_per_s());
   if (s.num_good) out += formatted("  %6.2f", s.per_second(*s.num_good));
   out += formatted("  %6d %6d", s.num_failed, r.num_different);
   out += r.engine.known ? formatted("  %16.2f  %7.0f", r.engine.step_ms, r.engine.overhead_us)
@@ -185,9 +181,10 @@ std::string table_peaks(std::span<const Measurement> all) {
     burst = std::max(burst, m.result.summary.peak_tokens_per_s);
     if (rate(m) >= kSaturated * rate(*best)) fewest = std::min(fewest, m.options.concurrency);
   }
-  return str("\nPeak sustained throughput  ", with_commas(rate(*best)),
+  return str("\nPeak sustained throughput  ", with_commas(std::llround(rate(*best))),
              " tok/s (c=", best->options.concurrency, ")\nPeak burst throughput      ",
-             with_commas(burst), " tok/s (the best second)\nSaturation point           ~", fewest,
+             with_commas(std::llround(burst)),
+             " tok/s (the best second)\nSaturation point           ~", fewest,
              " concurrent (the fewest with 95 % of the peak)\n");
 }
 
@@ -206,12 +203,12 @@ std::string details_table(const Measurement& m) {
   row("ITL ms", s.itl_ms);
   row("E2E ms", s.e2el_ms);
   out += str(s.num_whole(), " requests in ", formatted("%.2f", s.seconds),
-             " s: ", with_commas(static_cast<double>(s.input_tokens)), " tokens in, ",
-             with_commas(static_cast<double>(s.output_tokens)), " out, ",
-             with_commas(s.total_tokens_per_s()), " of both a second; best second ",
-             with_commas(s.peak_tokens_per_s), " out; ", formatted("%.2f", s.tokens_per_chunk()),
-             " tokens a chunk; ", formatted("%.1f", s.mean_concurrency), " at once, at most ",
-             s.peak_concurrency, " in a second\n");
+             " s: ", with_commas(s.input_tokens), " tokens in, ", with_commas(s.output_tokens),
+             " out, ", with_commas(std::llround(s.total_tokens_per_s())),
+             " of both a second; best second ", with_commas(std::llround(s.peak_tokens_per_s)),
+             " out; ", formatted("%.2f", s.tokens_per_chunk()), " tokens a chunk; ",
+             formatted("%.1f", s.mean_concurrency), " at once, at most ", s.peak_concurrency,
+             " in a second\n");
   if (s.num_good)
     out += str(*s.num_good, " of ", s.num_requests, " keep every limit of --goodput\n");
   return out;

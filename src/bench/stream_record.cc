@@ -77,8 +77,6 @@ bool StreamReader::read_choice(const Json& choice) {
   const Json* delta = choice.find("delta");  // of chat; completions have the text itself
   const Json* text = delta && delta->is_object() ? delta->find("content") : choice.find("text");
   if (text && text->is_string()) record_.text += text->as_string();
-  const Json* calls = delta ? delta->find("tool_calls") : nullptr;
-  record_.has_call = record_.has_call || (calls && calls->is_array() && !calls->as_array().empty());
   const Json* reason = choice.find("finish_reason");
   finished_ = reason && reason->is_string();
   return true;

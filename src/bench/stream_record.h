@@ -28,7 +28,6 @@ struct StreamRecord {
   std::vector<std::int64_t> chunk_tokens = {};      // ids of each; none if the server sends no ids
   std::vector<std::int64_t> tokens = {};            // their ids, in the order in which they came
   std::string text = {};                            // of the answer, without its reasoning
-  bool has_call = false;                            // a tool was called
   std::int64_t usage_tokens = -1;                   // as the server counted them
   std::int64_t prompt_tokens = 0;                   // likewise
   std::string failure = {};                         // empty: the answer is whole

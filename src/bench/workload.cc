@@ -62,7 +62,7 @@ std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index)
     append_ids(out, random, options.prefix_len, options.num_ids);
   }
   Random lengths(options.seed, kLengths + static_cast<std::uint64_t>(index));
-  const int length = draw_length(lengths, options.input_len, options.input_ratio, options.dialect);
+  const int length = draw_length(lengths, options.input_len, options.range_ratio, options.dialect);
   Random random(options.seed, static_cast<std::uint64_t>(index));
   append_ids(out, random, length, options.num_ids);
   return out;
@@ -70,8 +70,8 @@ std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index)
 
 int random_output_len(const PromptOptions& options, int index) {
   Random lengths(options.seed, kLengths + static_cast<std::uint64_t>(index));
-  draw_length(lengths, options.input_len, options.input_ratio, options.dialect);
-  return draw_length(lengths, options.output_len, options.output_ratio, options.dialect);
+  draw_length(lengths, options.input_len, options.range_ratio, options.dialect);
+  return draw_length(lengths, options.output_len, options.range_ratio, options.dialect);
 }
 
 Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int output_len,

@@ -17,7 +17,7 @@ enum class RangeDialect {
 
 struct PromptOptions {
   int input_len = 128, output_len = 64;  // tokens
-  double input_ratio = 0, output_ratio = 0;
+  double range_ratio = 0;                // of both lengths
   RangeDialect dialect = RangeDialect::kVllm;
   int prefix_len = 0;      // tokens in common, before the input_len of each
   int num_prefixes = 1;    // prompts take the prefixes in turn

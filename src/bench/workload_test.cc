@@ -23,11 +23,8 @@ TEST(Workload, prompts_are_a_function_of_seed_and_index) {
 // The two tools mean opposite things by 0 and by 1.
 TEST(Workload, lengths_lie_in_the_range_that_each_dialect_means) {
   const auto range = [](RangeDialect dialect, double ratio) {
-    const PromptOptions options = {.input_len = 100,
-                                   .output_len = 10,
-                                   .input_ratio = ratio,
-                                   .output_ratio = ratio,
-                                   .dialect = dialect};
+    const PromptOptions options = {
+        .input_len = 100, .output_len = 10, .range_ratio = ratio, .dialect = dialect};
     int least = 1 << 20, most = 0, outputs = 0;
     for (int i = 0; i < 2000; ++i) {
       const auto length = static_cast<int>(random_prompt(options, i).size());

@@ -167,13 +167,10 @@ Result<Arrivals> arrivals_of(const BenchServeOptions& options) {
 }
 
 PromptOptions prompts_of(const BenchServeOptions& options, std::uint64_t measurement) {
-  const bool vllm = options.range_dialect == "vllm";
-  const double ratio = options.random_range_ratio.value_or(vllm ? 0 : 1);
   return {.input_len = options.input_len.value_or(kInputLen),
           .output_len = options.output_len.value_or(64),
-          .input_ratio = ratio,
-          .output_ratio = ratio,
-          .dialect = vllm ? RangeDialect::kVllm : RangeDialect::kSglang,
+          .range_ratio = options.random_range_ratio.value_or(0),
+          .dialect = options.range_dialect == "vllm" ? RangeDialect::kVllm : RangeDialect::kSglang,
           .prefix_len = options.random_prefix_len,
           .num_prefixes = options.num_prefixes,
           .num_ids = options.vocab.value_or(kVocab),
