@@ -168,7 +168,8 @@ Status converse(Chat& chat, LineEditor& editor, bool interactive, Cli& cli) {
     while (calls.ok() && !calls.value().empty()) {
       for (const Json& call : calls.value()) {
         const std::string& name = call.find("function")->find("name")->as_string();
-        const std::optional<std::string> result = editor.read(str("result of ", name, "> "));
+        const std::optional<std::string> result =
+            editor.read(str("result of ", cli.console.shown(name), "> "));
         if (!result) return Ok{};
         chat.say("tool", *result);
       }

@@ -118,20 +118,6 @@ Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const Co
   return true;
 }
 
-std::string one_line(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      out += c;
-    } else {
-      const std::string escaped = quoted(std::string_view(&c, 1));
-      out += escaped.substr(1, escaped.size() - 2);
-    }
-  }
-  return out;
-}
-
 void add_name_of_link(std::string_view program, std::vector<std::string>& args) {
   program.remove_prefix(program.rfind('/') + 1);        // npos + 1 is 0
   if (!args.empty() && args[0] == "--version") return;  // there is one program
@@ -145,7 +131,7 @@ int run_command_line(std::span<const Command> commands, std::span<const std::str
   Status status = dispatch(commands, args, cli);
   if (status.ok()) status = cli.console.close();
   if (!status.ok()) {
-    cli.console.note("glint: " + one_line(status.error().message));
+    cli.console.note("glint: " + status.error().message);
     return kErrorExitCode;
   }
   if (cli.interrupted) return kInterruptedExitCode;

@@ -87,9 +87,6 @@ Command make_command(CommandInfo info, Status (*run)(const Options&, Cli&)) {
   return {.info = std::move(info), .run = parse_and_run};
 }
 
-// A sentence shows names of files and tensors, which may hold anything: control characters as \x1b.
-std::string one_line(const std::string& text);
-
 // A program that is called by another server's name, through a link, behaves as that server: puts
 // the name in front of `args`.
 void add_name_of_link(std::string_view program, std::vector<std::string>& args);

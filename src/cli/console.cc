@@ -14,16 +14,34 @@ namespace glint {
 
 namespace {
 
-// Bytes of the control character that `text` begins with, other than a tab and the end of a line;
-// 0: none. Those from U+0080 to U+009F have two.
+// Bytes of the control character that `text` begins with; 0: none. Those from U+0080 to U+009F
+// have two.
 std::size_t control_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (text[0] == '\n' || text[0] == '\t' || text.starts_with("\r\n")) return 0;
   if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
   return text.size() > 1 && byte(0) == 0xc2 && byte(1) < 0xa0 ? 2 : 0;
 }
 
+bool begins_with_space(std::string_view text) {
+  return text[0] == '\n' || text[0] == '\t' || text.starts_with("\r\n");
+}
+
+// With control characters as \x1b; tabs and ends of lines too, unless they are kept.
+std::string escaped(std::string_view text, bool keeps_spaces) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t size = keeps_spaces && begins_with_space(text) ? 0 : control_bytes(text);
+    for (const char c : text.substr(0, size))
+      out += formatted("\\x%02x", static_cast<unsigned char>(c));
+    if (size == 0) out += text[0];
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string one_line(std::string_view text) { return escaped(text, false); }
 
 void keep_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -51,22 +69,13 @@ void Console::flush() {
 
 void Console::note(std::string_view line) {
   flush();
-  const std::string text = std::string(line) + "\n";
+  const std::string text = one_line(line) + "\n";
   std::fwrite(text.data(), 1, text.size(), err_);
   std::fflush(err_);
 }
 
 std::string Console::shown(std::string_view text) const {
-  if (!out_is_terminal_) return std::string(text);
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t size = control_bytes(text);
-    for (const char c : text.substr(0, size))
-      out += formatted("\\x%02x", static_cast<unsigned char>(c));
-    if (size == 0) out += text[0];
-    text.remove_prefix(std::max<std::size_t>(size, 1));
-  }
-  return out;
+  return out_is_terminal_ ? escaped(text, true) : std::string(text);
 }
 
 int Console::width() const { return terminal_width(fileno(out_)); }

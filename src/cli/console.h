@@ -13,6 +13,10 @@ namespace glint {
 // before: else the next file that is opened would get the number, and what is printed.
 void keep_standard_streams();
 
+// A sentence shows names of files and tensors, and what servers say, which may hold anything:
+// control characters as \x1b.
+std::string one_line(std::string_view text);
+
 class Console {
  public:
   // Writes to `out` and `err`, which stay the caller's. Colours appear only on terminals, and not
@@ -25,7 +29,7 @@ class Console {
   // Makes what was printed visible: after each piece of a stream.
   void flush();
 
-  // One line on stderr.
+  // One line on stderr, as one_line() has it.
   void note(std::string_view line);
 
   // A text that a model or another machine wrote, as it should be printed to stdout: a terminal

@@ -54,5 +54,15 @@ TEST(Console, styles_only_on_terminals_that_want_them) {
   close(master);
 }
 
+TEST(Console, a_note_is_one_line_without_control_characters) {
+  std::FILE* file = std::tmpfile();
+  Console(file, file, false).note("a\n\x1b]52;c;eA==\x07\t\xc2\x9b é");
+  std::rewind(file);
+  char text[100] = {};
+  std::fread(text, 1, sizeof text - 1, file);
+  EXPECT_STREQ(text, "a\\x0a\\x1b]52;c;eA==\\x07\\x09\\xc2\\x9b é\n");
+  std::fclose(file);
+}
+
 }  // namespace
 }  // namespace glint

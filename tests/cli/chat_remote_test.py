@@ -149,12 +149,17 @@ def calls_that_are_no_json(stopped):
 
 
 def a_terminal_obeys_no_answer():
-    """Control characters of an answer are shown on a terminal: they could change its title, its clipboard, what it showed before."""
+    """Control characters of what a server says are shown on a terminal: they could change its title, its clipboard, what it showed before."""
+    asked = []
+
     class Hostile(Answering):
         def do_GET(self):
-            self.answer(json.dumps({"data": [{"id": "hostile"}]}))
+            self.answer(json.dumps({"data": [{"id": "hostile\x1b[5n"}]}))
 
         def do_POST(self):
+            asked.append(1)
+            if len(asked) == 2:
+                return self.answer("data: " + json.dumps({"error": {"message": "no\x1b]52;c;eA==\x07"}}) + "\n\n")
             deltas = [{"reasoning": "\x1b[2J"}, {"content": "\x1b]0;owned\x07"}, {"tool_calls": [{"function": {"name": "f\x1b[A", "arguments": "\x9b"}}]}]
             self.answer("".join("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\n" for delta in deltas) + "data: [DONE]\n\n")
 
@@ -164,16 +169,35 @@ def a_terminal_obeys_no_answer():
         process = subprocess.Popen([GLINT, "chat", f"http://127.0.0.1:{server.server_port}"], stdin=subprocess.PIPE, stdout=side, stderr=side,
                                    env={**os.environ, "NO_COLOR": "1"})
         os.close(side)
-        process.stdin.write(b"Hello\n")
+        process.stdin.write(b"Hello\nresult\n")
         process.stdin.close()
         shown = b""
         while chunk := read_terminal(main):
             shown += chunk
         process.wait(60)
+        asks_for_a_result = a_tool_is_asked_for(f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
-    for text in (rb"\x1b[2J", rb"\x1b]0;owned\x07", rb"f\x1b[A", rb"\xc2\x9b"):
+    assert rb"result of f\x1b[A> " in asks_for_a_result, asks_for_a_result
+    for text in (rb"hostile\x1b[5n", rb"no\x1b]52;c;eA==\x07", rb"\x1b[2J", rb"\x1b]0;owned\x07", rb"f\x1b[A", rb"\xc2\x9b"):
         assert text in shown, shown
     assert b"\x1b" not in shown and b"\x07" not in shown, shown
+
+
+def a_tool_is_asked_for(url):
+    main, side = pty.openpty()
+    process = subprocess.Popen([GLINT, "chat", url], stdin=side, stdout=side, stderr=side, start_new_session=True,
+                               env={**os.environ, "TERM": "xterm", "HOME": "/nonexistent"})
+    os.close(side)
+    os.write(main, b"Hello\n")
+    shown = b""
+    while b"> " not in shown.partition(b"result of")[2]:
+        chunk = read_terminal(main)
+        assert chunk, shown
+        shown += chunk
+    process.terminate()
+    process.wait(60)
+    os.close(main)
+    return shown
 
 
 def read_terminal(main):
