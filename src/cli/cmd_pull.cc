@@ -78,14 +78,8 @@ Status run(const Options& options, Cli& cli) {
   hub.part_bytes = std::int64_t{options.part_mib} << 20;
   hub.max_attempts = options.retries + 1;
   if (options.dry_run) return print_plan(hub, std::move(request), cli);
-  Result<std::string> folder = pull(std::move(hub), std::move(request), cli);
-  if (!folder.ok() && folder.error().message.ends_with("interrupted")) {
-    cli.interrupted = true;
-    cli.console.note("stopped; the same command goes on from here");
-    return Ok{};
-  }
-  if (!folder.ok()) return std::move(folder).take_error();
-  cli.console.print(folder.value() + "\n");
+  GLINT_TRY(const std::string folder, pull(std::move(hub), std::move(request), cli));
+  cli.console.print(folder + "\n");
   return Ok{};
 }
 

@@ -33,6 +33,25 @@ bool may_be_at_hub(const std::string& model) {
          !is_directory(model.substr(0, model.find('/')));
 }
 
+// With a bar on stderr, after looking at the room on the disk.
+Result<std::string> fetch(HubOptions options, PullRequest request, const Cli& cli) {
+  const std::string id = request.repository.id;
+  GLINT_TRY(HubClient hub, HubClient::open(std::move(options)));
+  GLINT_TRY(const PullPlan plan, plan_pull(hub, std::move(request)));
+  GLINT_TRY_STATUS(check_room(plan));
+  if (!plan.jobs.empty())
+    cli.console.note(str("fetching ", plan.jobs.size(), " of ",
+                         counted(std::ssize(plan.files), "file"), " of ", id, " (",
+                         human_bytes(plan.missing_bytes), " of ", human_bytes(plan.total_bytes),
+                         ") to ", plan.folder));
+  auto progress = std::make_unique<Progress>(
+      "fetching " + id, std::max<std::int64_t>(plan.missing_bytes, 1), Progress::Unit::kBytes);
+  Status done = run_pull(hub, plan, [&](std::int64_t bytes) { progress->add(bytes); });
+  progress.reset();  // erases the bar before anything else is printed
+  if (!done.ok()) return std::move(done).take_error().in("fetching " + id);
+  return plan.folder;
+}
+
 }  // namespace
 
 bool lacks_weights(const std::string& dir) {
@@ -59,21 +78,12 @@ HubOptions hub_options(const Cli& cli) {
 Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli) {
   const InterruptGuard guard;
   options.interrupted = [&guard] { return guard.interrupted(); };
-  const std::string id = request.repository.id;
-  GLINT_TRY(HubClient hub, HubClient::open(std::move(options)));
-  GLINT_TRY(const PullPlan plan, plan_pull(hub, std::move(request)));
-  GLINT_TRY_STATUS(check_room(plan));
-  if (!plan.jobs.empty())
-    cli.console.note(str("fetching ", plan.jobs.size(), " of ",
-                         counted(std::ssize(plan.files), "file"), " of ", id, " (",
-                         human_bytes(plan.missing_bytes), " of ", human_bytes(plan.total_bytes),
-                         ") to ", plan.folder));
-  auto progress = std::make_unique<Progress>(
-      "fetching " + id, std::max<std::int64_t>(plan.missing_bytes, 1), Progress::Unit::kBytes);
-  Status done = run_pull(hub, plan, [&](std::int64_t bytes) { progress->add(bytes); });
-  progress.reset();  // erases the bar before anything else is printed
-  if (!done.ok()) return std::move(done).take_error().in("fetching " + id);
-  return plan.folder;
+  Result<std::string> folder = fetch(std::move(options), std::move(request), cli);
+  if (!folder.ok() && guard.interrupted()) {
+    cli.console.note("stopped; the same command goes on from here");
+    end_program(kInterruptedExitCode);
+  }
+  return folder;
 }
 
 Result<std::string> model_dir(const std::string& model, const Cli& cli, ModelPart part) {
@@ -97,12 +107,7 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli, ModelPar
   } else {
     request.exclude = unread();
   }
-  Result<std::string> pulled = pull(hub_options(cli), std::move(request), cli);
-  if (!pulled.ok() && pulled.error().message.ends_with("interrupted")) {
-    cli.console.note("stopped; the same command goes on from here");
-    end_program(kInterruptedExitCode);
-  }
-  return std::move(pulled).in(quoted(model) + " is not here");
+  return pull(hub_options(cli), std::move(request), cli).in(quoted(model) + " is not here");
 }
 
 }  // namespace glint

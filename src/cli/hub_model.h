@@ -26,8 +26,8 @@ bool lacks_weights(const std::string& dir);
 // How to reach the hub of the environment.
 HubOptions hub_options(const Cli& cli);
 
-// Fetches with a bar on stderr, after looking at the room on the disk. Ctrl-C fails with
-// "interrupted", and keeps what has arrived.
+// Fetches with a bar on stderr, after looking at the room on the disk, to the folder that it
+// returns. Ctrl-C ends the program, and keeps what has arrived.
 Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli);
 
 }  // namespace glint

@@ -346,6 +346,20 @@ def training():
         check(done.returncode == 0, "ranks that fetch", done.stderr)
 
 
+def launching():
+    """Fetching for a recipe ends with Ctrl-C as every fetching does."""
+    with Hub(FILES, repository="Pinaster/GLM-5_4layer") as hub:
+        hub.pace = 0.05
+        process = subprocess.Popen([GLINT, "train", "prepare", "--model-name", "GLM-5_4layer", "--model-dir", folder / "models"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **env_of(hub, cache())})
+        while not [r for r in hub.requests if r[0] == "cdn"]:
+            check(process.poll() is None, "train prepare: it ended", process.poll() is not None and process.stderr.read())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        check(process.returncode == 130 and "goes on from here" in err, f"train prepare: exit {process.returncode}", err)
+
+
 def ids_of_commands():
     model = {str(p.relative_to(TINY)): p.read_bytes() for p in TINY.rglob("*") if p.is_file()}
     with Hub(model, repository="org/tiny", large=100_000) as hub:
@@ -375,6 +389,7 @@ try:
     many_files()
     ids_of_commands()
     training()
+    launching()
 finally:
     shutil.rmtree(folder, ignore_errors=True)
 print("ok")
