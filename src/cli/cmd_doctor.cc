@@ -32,13 +32,15 @@ struct Options {
   }
 };
 
-// Rates of the cpu backend on this machine; none where it does not run.
+// Rates of the cpu backend on this machine; its threads alone where nothing is measured.
 Rates measure(const Options& options, int threads) {
-  if (!options.measure || !options.root.empty()) return {};
+  if (!options.root.empty()) return {};
+  const Rates unmeasured = {.threads = threads};
+  if (!options.measure) return unmeasured;
   const auto ops = make_backend({.name = "cpu", .cpu_isa = "auto", .threads = threads});
-  if (!ops.ok()) return {};
+  if (!ops.ok()) return unmeasured;
   const Result<MachineLimits> limits = measure_limits(*ops.value());
-  if (!limits.ok()) return {};
+  if (!limits.ok()) return unmeasured;
   return {.backend = name_of(limits.value().isa),
           .threads = limits.value().threads,
           .read_gb_s = limits.value().read_gb_s,

@@ -109,7 +109,7 @@ struct MachineFacts {
 // Rates that were measured; 0: not.
 struct Rates {
   std::string backend = {};  // "avx512_bf16"
-  int threads = 0;
+  int threads = 0;           // that glint would use here; 0: as many as the machine has
   double read_gb_s = 0, f32_gflops = 0, matrix_gflops = 0;
 };
 

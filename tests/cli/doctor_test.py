@@ -54,6 +54,9 @@ def this_machine():
     check("\x1b" not in done.stdout, "colours in a file", done.stdout)
     report = json.loads(run("doctor", "--no-measure", "--json").stdout)
     check(report["rates"] is None and report["machine"]["cpu"]["cpus"] > 0, "without measuring", report)
+    for arguments, threads in ((["-t", 1], {}), ([], {"OMP_NUM_THREADS": "1"})):
+        report = json.loads(run("doctor", "--no-measure", "--json", *arguments, env=threads).stdout)
+        check(report["rates"] is None and of(report, "uses")["text"].endswith(" on 1 thread"), "threads that are not measured", report)
     check({f["mark"] for f in report["findings"]} <= {"ok", "note", "fix", "fail"}, "marks", report)
 
 
