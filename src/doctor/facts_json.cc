@@ -14,10 +14,16 @@ Json::Array list(const std::vector<std::string>& texts) {
 }
 
 Json cpu_json(const CpuFacts& cpu) {
-  return Json::Object{
-      {"model", known(cpu.model)},       {"cpus", cpu.online},          {"usable", cpu.usable},
-      {"numa_nodes", cpu.numa_nodes},    {"kernels", known(cpu.isa)},   {"virtual", cpu.is_virtual},
-      {"governor", known(cpu.governor)}, {"on_battery", cpu.on_battery}};
+  return Json::Object{{"model", known(cpu.model)},
+                      {"cpus", cpu.online},
+                      {"usable", cpu.usable},
+                      {"quota", cpu.has_quota},
+                      {"numa_nodes", cpu.numa_nodes},
+                      {"kernels", known(cpu.isa)},
+                      {"virtual", cpu.is_virtual},
+                      {"governor", known(cpu.governor)},
+                      {"frequency_driver", known(cpu.frequency_driver)},
+                      {"on_battery", cpu.on_battery}};
 }
 
 Json memory_json(const MemoryFacts& memory) {
@@ -70,12 +76,15 @@ Json gpus_json(const GpuSystemFacts& gpu) {
                       {"driver", known(gpu.driver_version)},
                       {"nvidia_smi", known(gpu.smi)},
                       {"nvidia_smi_error", known(gpu.smi_error)},
+                      {"device_files", gpu.has_devices},
                       {"libcuda", gpu.has_libcuda},
                       {"nvswitches", gpu.switches},
                       {"nvlink", gpu.has_nvlink},
+                      {"fabric_manager", gpu.has_fabric_manager},
                       {"peers_known", gpu.has_peers},
                       {"peers_refused", list(gpu.peers_refused)},
                       {"acs_bridges_read", gpu.bridges_read},
+                      {"acs_bridges_hidden", gpu.bridges_hidden},
                       {"acs_redirecting_bridges", list(gpu.redirecting_bridges)}};
 }
 

@@ -250,7 +250,13 @@ TEST_F(Doctor, the_summary_of_a_machine_names_no_folders) {
   const std::string text = dump_json(machine_summary(facts));
   EXPECT_NE(text.find("\"NVIDIA H200\""), std::string::npos);
   EXPECT_EQ(text.find(machine.root), std::string::npos);
-  EXPECT_EQ(to_json(facts).find("gpu")->find("devices")->as_array().size(), 8u);
+  const Json json = to_json(facts);
+  EXPECT_EQ(json.find("gpu")->find("devices")->as_array().size(), 8u);
+  // All that findings are made of.
+  for (const char* name : {"device_files", "fabric_manager", "acs_bridges_hidden"})
+    EXPECT_TRUE(json.find("gpu")->find(name)) << name;
+  for (const char* name : {"quota", "frequency_driver"})
+    EXPECT_TRUE(json.find("cpu")->find(name)) << name;
 }
 
 }  // namespace
