@@ -211,7 +211,8 @@ void note_meaningless(Launch& launch) {
       {" --megatron-model-type ", o.megatron_model_type},
       {" --megatron-path ", o.megatron_path},
       {" --extra-env-vars ", o.extra_env_vars},
-      {" --cuda-core-dump", o.cuda_core_dump ? " " : ""}};
+      {" --cuda-core-dump", o.cuda_core_dump ? " " : ""},
+      {" --external-ray", o.external_ray ? " " : ""}};
   for (const auto& [flag, value] : given) {
     if (value.empty()) continue;
     launch.args.meaningless["no other program is started"] += flag + (value == " " ? "" : value);

@@ -38,7 +38,7 @@ struct LaunchClusterOptions {
   int num_nodes = 1, num_gpus_per_node = 8, num_rollout = 3000;
   bool fp8_rollout = false, use_deepep = true, megatron_use_deepep = true;
   bool enable_eval = false, enable_mtp = false, enable_pd = true;
-  bool enable_optimizer_offload = false, cuda_core_dump = false;
+  bool enable_optimizer_offload = false, cuda_core_dump = false, external_ray = false;
   std::string extra_args, extra_env_vars;
 
   template <class Visitor>
@@ -65,6 +65,7 @@ struct LaunchClusterOptions {
       "themselves");
     v("cuda-core-dump", cuda_core_dump, "without meaning: nothing is launched");
     v("extra-env-vars=X", extra_env_vars, "likewise");
+    v("external-ray", external_ray, "likewise; MILES_SCRIPT_EXTERNAL_RAY sets it");
   }
 };
 

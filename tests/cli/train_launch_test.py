@@ -78,6 +78,8 @@ def options_change_the_plan():
     named = json.loads(output("train", "train", "--dry-run", "--json", "--num-rollout", 7,
                               env={"MILES_SCRIPT_NUM_NODES": "16", "MILES_SCRIPT_NUM_ROLLOUT": "5", "MILES_SCRIPT_RUN_ID": "Night"}))
     check(named["gpus"] == 128 and named["arguments"]["num-rollout"] == "7" and "/Night/" in named["arguments"]["save"], "variables", named)
+    external = json.loads(output("train", "train", "--dry-run", "--json", "--num-nodes", 16, env={"MILES_SCRIPT_EXTERNAL_RAY": "1"}))
+    check("--external-ray" in external["without_meaning"]["no other program is started"], "Ray", external)
     refused("train", "train", env={"MILES_SCRIPT_NUM_NODE": "16"}, words=["num-node"])
 
 
