@@ -49,9 +49,15 @@ Json message_of(const ParsedAnswer& answer) {
 
 class Chat {
  public:
-  Chat(ChatSource& source, std::string system, Cli& cli)
-      : source_(source), cli_(cli), system_(std::move(system)) {
+  Chat(ChatSource& source, std::string system, bool interactive, Cli& cli)
+      : source_(source), cli_(cli), system_(std::move(system)), interactive_(interactive) {
     reset();
+  }
+
+  // A message gets no answer: where nobody reads along, the exit code says so.
+  void fail(const std::string& why) {
+    cli_.failed |= !interactive_;
+    cli_.console.note(why);
   }
 
   void reset() {
@@ -76,7 +82,7 @@ class Chat {
     } else if (line == "/help") {
       cli_.console.print(kHelp);
     } else {
-      cli_.console.note(str(quoted(line), " is no command; /help lists them"));
+      fail(str(quoted(line), " is no command; /help lists them"));
     }
     return true;
   }
@@ -139,6 +145,7 @@ class Chat {
   ChatSource& source_;
   Cli& cli_;
   std::string system_;
+  const bool interactive_;
   Json::Array messages_;
   Delta::Kind last_kind_ = Delta::Kind::kContent;
 };
@@ -155,7 +162,7 @@ std::optional<std::string> read_message(LineEditor& editor) {
   return message;
 }
 
-Status converse(Chat& chat, LineEditor& editor, bool interactive, Cli& cli) {
+Status converse(Chat& chat, LineEditor& editor, const Console& console) {
   bool quit = false;
   while (!quit) {
     const std::optional<std::string> line = read_message(editor);
@@ -169,7 +176,7 @@ Status converse(Chat& chat, LineEditor& editor, bool interactive, Cli& cli) {
       for (const Json& call : calls.value()) {
         const std::string& name = call.find("function")->find("name")->as_string();
         const std::optional<std::string> result =
-            editor.read(str("result of ", cli.console.shown(name), "> "));
+            editor.read(str("result of ", console.shown(name), "> "));
         if (!result) return Ok{};
         chat.say("tool", *result);
       }
@@ -178,8 +185,7 @@ Status converse(Chat& chat, LineEditor& editor, bool interactive, Cli& cli) {
     if (calls.ok()) continue;
     // A prompt that is too long, say, or a server that is away: another question may be answered.
     chat.forget_from(before);
-    cli.failed = !interactive;
-    cli.console.note(
+    chat.fail(
         str("glint: ", calls.error().message, " (this question is forgotten; /reset forgets all)"));
   }
   return Ok{};
@@ -200,8 +206,8 @@ Status run(const ChatOptions& options, Cli& cli) {
   if (interactive) cli.console.print(cli.console.dim(kHelp));
   const std::string& home = cli.environment.home;
   LineEditor editor(interactive, home.empty() ? "" : home + "/.glint_history");
-  Chat chat(*source, options.system, cli);
-  return converse(chat, editor, interactive, cli);
+  Chat chat(*source, options.system, interactive, cli);
+  return converse(chat, editor, cli.console);
 }
 
 }  // namespace

@@ -33,12 +33,12 @@ def the_same_conversation(url, folder):
     tools.write_text(json.dumps([{"type": "function", "function": {
         "name": "get_weather", "description": "Weather of a city",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]))
-    for lines, arguments in (
-            (["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"], []),
-            (["Hello", "/reset", "What is 3 + 4?", "/system You are a pirate.", "Hello"], ["--no-thinking"]),
-            (["Hello"], ["--max-tokens", "5", "--system", "Be brief."]),
-            (["What is the weather in Paris?", "sunny, 20 degrees", "Thanks!"], ["--tools", tools])):
-        here, there = chat(MODEL, lines, *arguments), chat(url, lines, *arguments)
+    for lines, arguments, code in (
+            (["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"], [], 1),
+            (["Hello", "/reset", "What is 3 + 4?", "/system You are a pirate.", "Hello"], ["--no-thinking"], 0),
+            (["Hello"], ["--max-tokens", "5", "--system", "Be brief."], 0),
+            (["What is the weather in Paris?", "sunny, 20 degrees", "Thanks!"], ["--tools", tools], 0)):
+        here, there = chat(MODEL, lines, *arguments, code=code), chat(url, lines, *arguments, code=code)
         assert there == here, (lines, here, there)
         assert there[0].strip(), lines
         if arguments[:1] == ["--tools"]:

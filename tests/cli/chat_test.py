@@ -23,7 +23,7 @@ def chat(lines, *args, code=0):
     return done.stdout, done.stderr
 
 
-out, err = chat(["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"])
+out, err = chat(["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"], code=1)
 check("19" in out and "Rome" in out and "never" not in out, "answers", out)
 check("/nonsense" in err and "/help" in err, "an unknown command is named", err)
 
