@@ -89,7 +89,9 @@ Status write(const Options& options, const Calibration& result, Cli& cli) {
 
 Status merge(const Options& options, Cli& cli) {
   if (options.inputs.empty()) return invalid("--merge needs the files to merge");
-  const std::string_view given = options.prompts.empty() ? first_given(options) : "--prompts";
+  const std::string_view own = first_of(
+      {{"--prompts", !options.prompts.empty()}, {"--chunk", options.chunk != Options().chunk}});
+  const std::string_view given = own.empty() ? first_given(options) : own;
   if (!given.empty()) return invalid(str("--merge runs nothing; leave ", given, " out"));
   std::vector<NamedPath> read;
   for (const std::string& path : options.inputs) read.push_back({"a file to merge", path});
