@@ -192,7 +192,8 @@ Status check_launch(const Options& o) {
 }
 
 // A plan as words of `glint serve`, without those that it would have by itself.
-std::vector<std::string> words_of(const Options& o, const DeploymentOptions& d) {
+std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
+  const DeploymentOptions& d = plan.options;
   std::vector<std::string> words;
   const auto add = [&](bool is_other, const char* name, const auto& value) {
     if (is_other) words.insert(words.end(), {name, str(value)});
@@ -205,14 +206,17 @@ std::vector<std::string> words_of(const Options& o, const DeploymentOptions& d) 
   add(o.kv_dtype != o.dtype, "--kv-dtype", o.kv_dtype);
   add(o.index != (o.dtype == "f32" ? "exact" : "fp8"), "--index", o.index);
   add(d.max_model_len != 0, "--max-model-len", d.max_model_len);
-  add(o.concurrency != 0, "--max-num-seqs", o.concurrency);
-  add(o.max_num_batched_tokens != LoadOptions().max_num_batched_tokens, "--max-num-batched-tokens",
+  add(true, "--max-num-seqs", o.concurrency ? o.concurrency : plan.max_running * d.layout.dp);
+  add(o.max_num_batched_tokens != ServeOptions().max_num_batched_tokens, "--max-num-batched-tokens",
       o.max_num_batched_tokens);
   add(o.drafts != 0, "--spec", str("mtp:", o.drafts));
   add(o.threads != 0, "--threads", o.threads);
   add(d.cache_bytes.has_value(), "--kv-cache-memory", d.cache_bytes.value_or(0));
-  add(o.gpu_memory_utilization.has_value(), "--gpu-memory-utilization", d.memory_share);
-  add(o.mem_fraction_static.has_value(), "--mem-fraction-static", d.memory_share);
+  // A server on a CPU would leave half of what is free to others.
+  const bool shares = !d.cache_bytes && !d.share_is_static;
+  add(shares && (o.gpu_memory_utilization || o.device == "cpu"), "--gpu-memory-utilization",
+      d.memory_share);
+  add(d.share_is_static, "--mem-fraction-static", d.memory_share);
   return words;
 }
 
@@ -288,7 +292,7 @@ Status run(const Options& o, Cli& cli) {
     if (cli.failed) return invalid(report.deployment.limit);
     const LaunchText launch = {
         .model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model,
-        .words = words_of(o, d),
+        .words = words_of(o, report.deployment),
         .machines = machines,
         .memory = (report.deployment.used() + kOwnMemory) * (d.count / machines),
         .gpus = on_gpus ? d.count : 0};

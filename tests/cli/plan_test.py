@@ -92,7 +92,7 @@ def launches():
     gpu = output("plan", MODEL, "--device", "h200", "--count", 1, "--k8s")
     check("nvidia.com/gpu: 1" in gpu and "--tp" not in gpu, "a GPU", gpu)
     gpus = output("plan", MODEL, "--device", "h200", "--count", 4, "--dp", 4, "--ep", 4, "--slurm")
-    check("--nodes=1\n" in gpus and "--gpus-per-node=4\n" in gpus and " --dp 4 --ep 4 --host" in gpus, "GPUs of a machine", gpus)
+    check("--nodes=1\n" in gpus and "--gpus-per-node=4\n" in gpus and " --dp 4 --ep 4 --max-num-seqs 1024 --max-num-batched-tokens 8192 --host" in gpus, "GPUs of a machine", gpus)
     layout = ("--tp", "2", "--dp", "2", "--ep", "4", "--cp", "2", "--pp", "2")
     script = output("plan", MODEL, "--device", "cpu", *layout, "--kv-cache-memory", "64M", "--slurm")
     check("--nodes=8\n" in script and " ".join(layout) in script, "a layout", script)
@@ -101,6 +101,14 @@ def launches():
     words = output("plan", MODEL, "--device", "cpu", *asked, "--concurrency", 3, "--drafts", 2, "--slurm").split("glint serve ")[1].split()
     said = run("serve", MODEL, *words[1:words.index("--host")], "--dry-run").stderr
     check(all(one in " ".join(words) for one in map(' '.join, zip(asked[::2], asked[1::2]))) and "at most 3 requests, 256 tokens" in said and "up to 2 tokens" in said, "what was planned", said)
+    # A server would do otherwise by itself than is planned by default: it is told.
+    words = output("plan", MODEL, "--device", "cpu", "--slurm").split("glint serve ")[1].split()
+    check("--gpu-memory-utilization 0.9" in " ".join(words), "the memory that was planned", words)
+    said = run("serve", MODEL, *words[1:words.index("--host")], "--dry-run").stderr
+    check("at most 256 requests, 8,192 tokens" in said, "what is planned by default", said)
+    for given in (("--kv-cache-memory", "64M"), ("--mem-fraction-static", "0.5")):
+        script = output("plan", MODEL, "--device", "cpu", *given, "--slurm")
+        check(given[0] in script and "--gpu-memory-utilization" not in script, "one size of the cache", script)
 
 
 def the_table_of_layouts_is_what_the_program_says():
