@@ -259,13 +259,10 @@ Status run(const Options& o, Cli& cli) {
   d.layout = {
       .tp = o.tp ? o.tp : std::max(1, d.count / others), .ep = o.ep, .dp = o.dp, .pp = o.pp};
   d.cp = o.cp;
-  d.activations = o.dtype == "f32" ? DType::kF32 : DType::kBF16;
-  d.latent = o.kv_dtype == "f32"   ? LatentFormat::kF32
-             : o.kv_dtype == "fp8" ? LatentFormat::kFp8
-                                   : LatentFormat::kBF16;
-  d.index = o.index == "fp8"   ? IndexFormat::kFp8
-            : o.dtype == "f32" ? IndexFormat::kF32
-                               : IndexFormat::kBF16;
+  const NumberFormats numbers = number_formats(o.dtype, o.kv_dtype, o.index);
+  d.activations = numbers.activations;
+  d.latent = numbers.latent;
+  d.index = numbers.index;
   d.max_drafts = o.drafts;
   GLINT_TRY(d.max_model_len, parse_length(o.max_model_len));
   d.concurrency = o.concurrency;

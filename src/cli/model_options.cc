@@ -14,6 +14,18 @@ std::string index_of(const RunOptions& options) {
   return options.dtype == "f32" ? "exact" : "fp8";
 }
 
+NumberFormats number_formats(std::string_view dtype, std::string_view kv_dtype,
+                             std::string_view index) {
+  const bool f32 = dtype == "f32";
+  return {.activations = f32 ? DType::kF32 : DType::kBF16,
+          .latent = kv_dtype == "f32"    ? LatentFormat::kF32
+                    : kv_dtype == "bf16" ? LatentFormat::kBF16
+                                         : LatentFormat::kFp8,
+          .index = index == "fp8" ? IndexFormat::kFp8
+                   : f32          ? IndexFormat::kF32
+                                  : IndexFormat::kBF16};
+}
+
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp) {
   ModelOptions out;
   const bool config_alone =
@@ -23,15 +35,12 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   } else {
     GLINT_TRY(out.dir, model_dir(options.model, cli));
   }
-  const bool f32 = options.dtype == "f32";
-  out.activations = f32 ? DType::kF32 : DType::kBF16;
-  const std::string kv = options.kv_dtype.empty() ? options.dtype : options.kv_dtype;
-  out.latent = kv == "f32"    ? LatentFormat::kF32
-               : kv == "bf16" ? LatentFormat::kBF16
-                              : LatentFormat::kFp8;
-  out.index = index_of(options) == "fp8" ? IndexFormat::kFp8
-              : f32                      ? IndexFormat::kF32
-                                         : IndexFormat::kBF16;
+  const NumberFormats numbers =
+      number_formats(options.dtype, options.kv_dtype.empty() ? options.dtype : options.kv_dtype,
+                     index_of(options));
+  out.activations = numbers.activations;
+  out.latent = numbers.latent;
+  out.index = numbers.index;
   if (options.load_format == "dummy" || options.load_format == "dummy_bf16")
     out.dummy = Release::kBF16;
   if (options.load_format == "dummy_fp8") out.dummy = Release::kFp8;

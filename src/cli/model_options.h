@@ -55,6 +55,15 @@ struct RunOptions {
 // "exact" or "fp8": --index, or its default.
 std::string index_of(const RunOptions& options);
 
+// Names of --dtype, --kv-dtype and --index, all given, as formats.
+struct NumberFormats {
+  DType activations;
+  LatentFormat latent;
+  IndexFormat index;
+};
+NumberFormats number_formats(std::string_view dtype, std::string_view kv_dtype,
+                             std::string_view index);
+
 // Options as the runtime takes them; what the user left open is decided here.
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 

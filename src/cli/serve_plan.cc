@@ -250,17 +250,13 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
                                                        const ServeFacts& facts,
                                                        const ServePlan& plan) {
   const ServerConfig& s = plan.server;
-  const bool f32 = o.dtype == "f32";
   return {
       {"model", str(facts.dir, " (", facts.config.model_type, ", ", facts.formats, ")")},
       {"served as", joined(s.served_names, ", ")},
       {"backend", resolve_backend(o.backend)},
       {"ranks", describe_ranks(facts.ranks)},
       {"compute, KV cache, index",
-       str(o.dtype, ", ", o.kv_dtype.empty() ? o.dtype : o.kv_dtype, ", ",
-           !o.index.empty() ? o.index
-           : f32            ? "exact"
-                            : "fp8")},
+       str(o.dtype, ", ", o.kv_dtype.empty() ? o.dtype : o.kv_dtype, ", ", index_of(o))},
       {"context", str(with_commas(plan.max_model_len), " of ",
                       with_commas(facts.config.max_position_embeddings), " tokens")},
       {"KV cache",
