@@ -79,6 +79,7 @@ struct DeltaParser::State {
   TextFinder finder;
   ToolParser tools;
   bool in_reasoning;
+  bool thought_over = false;  // what looks like its markers is text
   bool has_content = false;
   std::string held;  // may be the beginning of a marker or stop string
   // After the last content, and after the last reasoning: they count only if more follows.
@@ -137,8 +138,9 @@ void DeltaParser::State::on_found(std::size_t found) {
   }
   const bool is_think = found == options.stop.size(), is_end = found == options.stop.size() + 1;
   if (options.calls_first && has_content && !is_think && !is_end) return add(kToolCall);
+  if (thought_over && (is_think || is_end)) return add(is_think ? kThink : kEndThink);
   if (is_think && in_reasoning) return;
-  if (is_end && !in_reasoning) return;
+  thought_over = is_end;
   reasoning_blanks.clear();
   in_reasoning = is_think;
   if (!is_think && !is_end) tools.begin();
@@ -165,7 +167,7 @@ void DeltaParser::State::add(std::string_view text) {
     if (first) content_blanks.clear();
     emit(std::exchange(blanks(), {}));
     emit(first ? jinja::strip_left(body) : body);
-    if (!in_reasoning) has_content = true;
+    if (!in_reasoning) has_content = thought_over = true;
   }
   blanks() += text.substr(body.size());
 }

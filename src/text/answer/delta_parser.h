@@ -6,6 +6,9 @@
 // Its total output does not depend on how the tokens were cut into calls of feed(): a streamed
 // answer, concatenated, is the whole answer. Time and memory are linear in its length.
 //
+// Thoughts end with the first "</think>", or the first content. What looks like their markers
+// behind that is text: an answer may be about them.
+//
 // No stop string is looked for inside of a call: half of one is of no use. Where "</tool_call>" is
 // one, the answer ends with its first call.
 //

@@ -83,12 +83,21 @@ TEST(DeltaParser, reasoning_and_content) {
   EXPECT_EQ(parsed("A<tool_call>f</tool_call>", thinking), "A|null|f{}");
   EXPECT_EQ(parsed(" A \n</think>\n\nB\n", thinking), " A|\n\nB\n|");
   EXPECT_EQ(parsed(" \n</think>B", thinking), "null|B|");
-  EXPECT_EQ(parsed("A</think>B</think>C<think>D</think>E", thinking), "AD|BCE|");
-  EXPECT_EQ(parsed("A </think>B <think> D </think> E", thinking), "A D|B  E|");
-  EXPECT_EQ(parsed("B<think>A</think>C", {}), "A|BC|");
+  EXPECT_EQ(parsed("\n<think>A</think>B", {}), "A|\nB|");
+  EXPECT_EQ(parsed("</think>B", {}), "null|B|");
   EXPECT_EQ(parsed("<think>A</think>B", {.parse_reasoning = false}), "null|<think>A</think>B|");
   EXPECT_EQ(parsed("A</thi", thinking), "A</thi|null|");
   EXPECT_EQ(parsed("", thinking), "null|null|");
+}
+
+TEST(DeltaParser, markers_of_thoughts_are_text_when_the_thought_is_over) {
+  const DeltaOptions thinking{.in_reasoning = true};
+  const std::string code = "s = re.sub(r'<think>.*?</think>', '', s)";
+  EXPECT_EQ(parsed(code, {}), "null|" + code + "|");
+  EXPECT_EQ(parsed("A</think>" + code, thinking), "A|" + code + "|");
+  EXPECT_EQ(parsed("A</think></think>B <think> C", thinking), "A|</think>B <think> C|");
+  EXPECT_EQ(parsed("</think><think>A</think>B", {}), "null|<think>A</think>B|");
+  EXPECT_EQ(parsed("A<tool_call>f</tool_call></think>B</think>", thinking), "A|B</think>|f{}");
 }
 
 TEST(DeltaParser, tool_calls) {
