@@ -81,10 +81,15 @@ struct HttpServer::Impl {
 
 void HttpServer::Impl::drain_outbox() {
   for (const auto& state : host.outbox->take()) {
-    if (state->connection) {
-      state->connection->flush();
-    } else {
-      state->call_if_gone();
+    try {
+      if (state->connection) {
+        state->connection->flush();
+      } else {
+        state->call_if_gone();
+      }
+    } catch (const std::bad_alloc&) {  // the others are still to be written
+      GLINT_LOG(kWarning, "an answer was cut off: out of memory");
+      if (state->connection) state->connection->close();
     }
   }
 }

@@ -44,14 +44,14 @@ Error unsupported_test(std::string_view name);
 // {{ self.name(arguments) }}, for texts, lists, tuples and dicts. Null if there is no such method.
 using Method = Result<Value> (*)(Runtime& runtime, const Value& self, const Arguments& arguments);
 Method find_method(const Value& self, std::string_view name);
-// The error if Python has this method, or a list or dict of jinja2's sandbox hides it.
+// The error if Python has this method.
 std::optional<Error> unsupported_method(const Value& self, std::string_view name);
 
 // A method of texts that is also a filter.
 Method find_string_method(std::string_view name);
 
-// range, namespace, raise_exception, strftime_now; nothing for another name, an error for another
-// function of jinja2.
+// joiner, namespace, raise_exception, range, strftime_now; nothing for another name, an error for
+// another function of jinja2.
 Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view name);
 
 // value.name: the attribute if there is one, else the item, else undefined.
