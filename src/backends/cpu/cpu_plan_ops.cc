@@ -53,7 +53,10 @@ std::int64_t CpuPlanOps::scratch_bytes() const {
 
 void CpuPlanOps::copy(Copies& to, const Tensor& x, WeightFormat format) const {
   const bool as_bf16 = products_.in_bf16(x.dtype, format);
-  raise(as_bf16 ? to.bf16 : to.f32, products_.copy_bytes(x, as_bf16));
+  std::int64_t& most = as_bf16 ? to.bf16 : to.f32;
+  raise(most, products_.copy_bytes(x, as_bf16));
+  // Whole tiles of rows may be read where they are; a row less is copied.
+  if (x.dim(0) > 1) raise(most, products_.copy_bytes(x.slice(0, 0, x.dim(0) - 1), as_bf16));
 }
 
 void CpuPlanOps::gather(const Tensor& x, std::int64_t most, WeightFormat format) {
@@ -88,9 +91,8 @@ void CpuPlanOps::select_keys(const SelectKeysArgs& args) {
   if (!args.q) return;
   const KeyScores memory(args, products_);
   raise(queries_, memory.query_bytes());
-  const auto each = static_cast<std::int64_t>(static_cast<double>(args.out.dim(0)) /
-                                              std::max(assume().sequences, 1.0));
-  raise(scores_, memory.score_bytes(std::min(std::max<std::int64_t>(each, 1), memory.most),
+  // All tokens may be of one sequence, whatever is assumed of them.
+  raise(scores_, memory.score_bytes(std::min(args.out.dim(0), memory.most),
                                     static_cast<std::int64_t>(assume().longest)));
 }
 
@@ -98,13 +100,10 @@ void CpuPlanOps::sparse_mla(const SparseMlaArgs& args) {
   PlanOps::sparse_mla(args);
   const AttentionPlan plan(args, products_);
   const std::int64_t count = args.q_latent.dim(0) * plan.groups;
-  if (count >= 2 * num_threads_) {
-    raise(attention_, AttentionMemory::bytes(plan, 2));
-  } else {
-    raise(attention_, AttentionMemory::bytes(plan, 0));
-    raise(partials_,
-          count * AttentionSums::bytes(plan, plan.item_heads, segments_of(args.indices.dim(1))));
-  }
+  const std::int64_t few = 2 * num_threads_ - 1;  // items: each is divided among threads
+  raise(attention_, AttentionMemory::bytes(plan, count > few ? 2 : 0));
+  raise(partials_, std::min(count, few) * AttentionSums::bytes(plan, plan.item_heads,
+                                                               segments_of(args.indices.dim(1))));
 }
 
 void CpuPlanOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
@@ -138,11 +137,8 @@ void CpuPlanOps::moe(const MoeArgs& args, Arena& scratch) {
     note(GroupedLinearArgs{.x = routed.m, .weights = *stack, .out = memory.inner});
   }
   note(GroupedLinearArgs{.x = memory.inner, .weights = w.down_proj, .out = memory.answers});
-  if (args.x.dim(0) == 1) {
-    copy(x_, routed.m, w.gate_proj[0].format);
-  } else {
-    gather(routed.m, args.x.dim(0), w.gate_proj[0].format);
-  }
+  copy(x_, routed.m.slice(0, 0, 1), w.gate_proj[0].format);  // in a step of one row
+  gather(routed.m, args.x.dim(0), w.gate_proj[0].format);
   copy(expert_x_, memory.inner, w.down_proj[0].format);
   combine({.y = memory.answers,
            .places = routed.places,

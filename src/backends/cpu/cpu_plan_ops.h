@@ -12,7 +12,7 @@ class CpuOps;
 
 namespace glint::cpu {
 
-// A member for each Growing of CpuOps, with the most that a call asks of it.
+// A member for each Growing of CpuOps, with the most that a call, or one of fewer rows, asks of it.
 class CpuPlanOps final : public PlanOps {
  public:
   CpuPlanOps(Device& device, CpuOps& ops);
