@@ -128,31 +128,23 @@ Result<std::string> find_replaceable(const std::string& path) {
 
 Status write_file_atomic(const std::string& name, std::string_view contents) {
   GLINT_TRY(const std::string path, find_replaceable(name));
-  GLINT_TRY(FileBeside created, create_beside(path));
+  GLINT_TRY(const FileBeside created, create_beside(path));
   const std::string& beside = created.path;
-  {
-    const OwnedFd file = std::move(created.file);
-    while (!contents.empty()) {
-      const ssize_t n = ::write(file.get(), contents.data(), contents.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) {
-        const Error error = system_error(ErrorCode::kResourceExhausted, "cannot write", beside);
-        ::unlink(beside.c_str());
-        return error;
-      }
-      contents.remove_prefix(static_cast<std::size_t>(n));
-    }
-    if (::fsync(file.get()) != 0) {
-      const Error error = system_error(ErrorCode::kResourceExhausted, "cannot sync", beside);
-      ::unlink(beside.c_str());
-      return error;
-    }
-  }
-  if (::rename(beside.c_str(), path.c_str()) != 0) {
-    const Error error = system_error(ErrorCode::kInvalidArgument, "cannot rename to", path);
+  const auto fail = [&](ErrorCode code, const std::string& doing, const std::string& what) {
+    const Error error = system_error(code, doing, what);
     ::unlink(beside.c_str());
     return error;
+  };
+  while (!contents.empty()) {
+    const ssize_t n = ::write(created.file.get(), contents.data(), contents.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(ErrorCode::kResourceExhausted, "cannot write", beside);
+    contents.remove_prefix(static_cast<std::size_t>(n));
   }
+  if (::fsync(created.file.get()) != 0)
+    return fail(ErrorCode::kResourceExhausted, "cannot sync", beside);
+  if (::rename(beside.c_str(), path.c_str()) != 0)
+    return fail(ErrorCode::kInvalidArgument, "cannot rename to", path);
   return Ok{};
 }
 

@@ -52,14 +52,32 @@ void remove_left(const fs::path& path) {
   }
 }
 
+bool is_named(const OwnedFd& file, const std::string& path) {
+  struct stat own = {}, named = {};
+  return ::fstat(file.get(), &own) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+}
+
+// Locks before it empties: a process of another container may have the same id, and its file this
+// name, until it renames it. Where there are no locks, others remove nothing.
+Result<OwnedFd> open_locked(const std::string& path) {
+  for (;;) {
+    OwnedFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    if (!file) return invalid(str("cannot create ", path, ": ", std::strerror(errno)));
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      return invalid(path + " is being written by another process; wait until it has ended");
+    if (!is_named(file, path)) continue;
+    if (::ftruncate(file.get(), 0) == 0) return file;
+    return invalid(str("cannot empty ", path, ": ", std::strerror(errno)));
+  }
+}
+
 }  // namespace
 
 Result<FileBeside> create_beside(const std::string& path) {
   remove_left(path);
   FileBeside out = {.path = str(path, kInfix, ::getpid()), .file = OwnedFd()};
-  out.file = OwnedFd(::open(out.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!out.file) return invalid(str("cannot create ", out.path, ": ", std::strerror(errno)));
-  ::flock(out.file.get(), LOCK_SH | LOCK_NB);  // where there are no locks, others remove nothing
+  GLINT_TRY(out.file, open_locked(out.path));
   return out;
 }
 

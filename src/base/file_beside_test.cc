@@ -8,6 +8,8 @@
 
 #include <filesystem>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "base/file.h"
 #include "base/npy.h"
@@ -108,6 +110,40 @@ TEST_F(Beside, locked_files_stay) {
   EXPECT_EQ(names(), (std::set<std::string>{"x", fs::path(mine.path).filename()}));
   const OwnedFd other(::open(mine.path.c_str(), O_RDONLY));
   EXPECT_NE(::flock(other.get(), LOCK_EX | LOCK_NB), 0);
+}
+
+// As two processes with one id, each in a container of its own.
+TEST_F(Beside, a_file_that_is_being_written_is_not_begun_again) {
+  NpyWriter first = NpyWriter::create(at("x"), {1}).value();
+  const Status second = write_file_atomic(at("x"), "other");
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().message,
+            at(str("x.tmp.", ::getpid())) +
+                " is being written by another process; wait until it has ended");
+  first.append(std::vector<float>{2});
+  ASSERT_TRUE(first.finish().ok());
+  EXPECT_TRUE(is_npy(read_file(at("x")).value()));
+  EXPECT_TRUE(write_file_atomic(at("x"), "other").ok());
+}
+
+TEST_F(Beside, of_two_that_write_at_once_no_part_appears) {
+  constexpr std::size_t kSize = 1 << 18;
+  ASSERT_TRUE(write_file_atomic(at("x"), std::string(kSize, 'a')).ok());
+  const auto write_often = [&](char letter) {
+    for (int i = 0; i < 50; ++i) {
+      const Status done = write_file_atomic(at("x"), std::string(kSize, letter));
+      EXPECT_TRUE(done.ok() || done.error().message.find("is being written") != std::string::npos);
+    }
+  };
+  std::thread one(write_often, 'b'), two(write_often, 'c');
+  for (int i = 0; i < 200; ++i) {
+    const std::string now = read_file(at("x")).value();
+    EXPECT_EQ(now.size(), kSize);
+    EXPECT_EQ(now.find_first_not_of(now.front()), now.npos) << now.front();
+  }
+  one.join();
+  two.join();
+  EXPECT_EQ(names(), std::set<std::string>{"x"});
 }
 
 }  // namespace
