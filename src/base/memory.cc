@@ -25,10 +25,10 @@ std::optional<std::int64_t> number_in(const std::string& path, std::string_view 
   return {};
 }
 
-// A control group's limit, and the part of it in use, in bytes.
+// The strictest limit of the control groups, and what the fullest of them leaves, in bytes.
 struct GroupMemory {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
-  std::int64_t used = 0;  // without files' pages
+  std::int64_t left = std::numeric_limits<std::int64_t>::max();
 };
 
 std::optional<std::int64_t> number_of(const std::string& path) {
@@ -38,12 +38,17 @@ std::optional<std::int64_t> number_of(const std::string& path) {
   return {};
 }
 
-// Takes over the limit of the group in `dir`, if it is stricter.
+// Pages of files can be dropped, all but those of shared memory.
 void look_at_group(const std::string& dir, bool is_v1, GroupMemory& out) {
   const auto limit = number_of(dir + (is_v1 ? "/memory.limit_in_bytes" : "/memory.max"));
-  if (!limit || *limit >= out.limit) return;
-  out.limit = *limit;
-  out.used = number_in(dir + "/memory.stat", is_v1 ? "total_rss " : "anon ").value_or(0);
+  if (!limit) return;
+  const auto stat = [&](std::string_view key) {
+    return number_in(dir + "/memory.stat", key).value_or(0);
+  };
+  const std::int64_t used =
+      is_v1 ? stat("total_rss ") + stat("total_shmem ") : stat("anon ") + stat("shmem ");
+  out.limit = std::min(out.limit, *limit);
+  out.left = std::min(out.left, std::max<std::int64_t>(*limit - used, 0));
 }
 
 GroupMemory group_memory(const std::string& root) {
@@ -77,8 +82,7 @@ std::int64_t available_memory(const std::string& root) {
   const std::int64_t bytes = estimate || !root.empty() ? estimate.value_or(0) * 1024
                                                        : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} *
                                                              ::sysconf(_SC_PAGESIZE);
-  const GroupMemory group = group_memory(root);
-  const std::int64_t left = std::min(bytes, std::max<std::int64_t>(group.limit - group.used, 0));
+  const std::int64_t left = std::min(bytes, group_memory(root).left);
   return root.empty() ? std::min(left, address_space_left()) : left;
 }
 
