@@ -89,7 +89,7 @@ class DescriptorChecker {
     const Json* block = quantization.find("weight_block_size");
     const auto tensors = in_.source.tensors();
     const bool in_blocks = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-      return tensor.name.ends_with(".weight_scale_inv");
+      return tensor.name.ends_with("_scale_inv");
     });
     if (block ? *block != Json(Json::Array{kFp8Block, kFp8Block}) : in_blocks) {
       fault("the weight_block_size of config.json is not [128, 128]");
@@ -109,7 +109,7 @@ class DescriptorChecker {
   void check_ue8m0() {
     std::vector<std::string> bad;
     for (const StoredTensor& tensor : in_.source.tensors()) {
-      if (!tensor.name.ends_with(".weight_scale_inv") || tensor.type != StoredType::kF32) continue;
+      if (!tensor.name.ends_with("_scale_inv") || tensor.type != StoredType::kF32) continue;
       for (std::size_t at = 0; at + 4 <= tensor.bytes.size(); at += 4) {
         std::uint32_t bits = 0;
         std::memcpy(&bits, tensor.bytes.data() + at, sizeof bits);

@@ -131,15 +131,23 @@ class Checker {
     return value;
   }
 
+  // The names of scales begin so: all experts of a stack have one tensor of them.
+  std::string name_before_scale(const std::string& weight) const {
+    const std::string stack = stack_of_experts(weight);
+    return checkpoint_->has(stack) && !checkpoint_->has(weight + ".weight") ? stack
+                                                                            : weight + ".weight";
+  }
+
   // Under the name that engines look for, which depends on who describes the weights.
   std::string fp8_scale_name(const std::string& weight) const {
-    const std::string plain = weight + ".weight_scale";
+    const std::string name = name_before_scale(weight), plain = name + "_scale";
+    if (!name.ends_with(".weight")) return name + "_scale_inv";
     const std::string method = quant_method(config_json_);
     const Json* quantization = config_json_.find("quantization_config");
     const bool in_blocks = quantization && quantization->find("weight_block_size");
     const bool is_plain = method == "compressed-tensors" || method.starts_with("modelopt") ||
                           (!in_blocks && checkpoint_->has(plain));
-    return is_plain ? plain : weight + ".weight_scale_inv";
+    return is_plain ? plain : name + "_scale_inv";
   }
 
   void check_fp8_scale(const std::string& weight, std::vector<std::string>& missing) const {
@@ -148,7 +156,7 @@ class Checker {
     const bool may_be_bf16 = quant_method(config_json_) == "compressed-tensors";
     if (scale && scale->type == StoredType::kF32) return;
     if (scale && scale->type == StoredType::kBF16 && may_be_bf16) return;
-    missing.push_back(name);
+    if (missing.empty() || missing.back() != name) missing.push_back(name);  // once for a stack
   }
 
   void check_scales() {
@@ -176,9 +184,10 @@ class Checker {
   void check_signs() {
     std::vector<const StoredTensor*> scales;
     for (const CheckedTensor& tensor : out_.tensors) {
-      for (const char* suffix : {".weight_scale", ".weight_scale_inv"}) {
-        const StoredTensor* found = checkpoint_->source().find(tensor.name + suffix);
-        if (found) scales.push_back(found);
+      for (const char* suffix : {"_scale", "_scale_inv"}) {
+        const std::string name = name_before_scale(tensor.name) + suffix;
+        const StoredTensor* found = checkpoint_->source().find(name);
+        if (found && (scales.empty() || scales.back() != found)) scales.push_back(found);
       }
     }
     std::vector<char> negative(scales.size());

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -202,6 +203,59 @@ TEST_F(CheckOutputTest, fp8_with_a_scale_for_each_matrix_as_modelopt_and_fp8_des
                                                            {"kv_cache_quant_algo", nullptr},
                                                            {"exclude_modules", excludes}}}}));
   EXPECT_EQ(faults(), std::vector<std::string>{});
+}
+
+// Experts in one tensor for each layer, and their scales in another, as transformers stacks them.
+void stack_experts(std::vector<TestTensor>& tensors, int layer, int num_experts) {
+  std::map<std::string, TestTensor> found, stacks;
+  for (const TestTensor& tensor : tensors) found[tensor.name] = tensor;
+  const std::string experts = str("model.layers.", layer, ".mlp.experts.");
+  for (int expert = 0; expert < num_experts; ++expert) {
+    for (const char* projection : {"gate_proj", "up_proj", "down_proj"}) {
+      const bool is_down = projection == std::string_view("down_proj");
+      for (const std::string suffix : {"", "_scale_inv"}) {
+        const TestTensor& one = found.at(str(experts, expert, ".", projection, ".weight", suffix));
+        const std::string name = str(experts, is_down ? "down_proj" : "gate_up_proj", suffix);
+        TestTensor& stack = stacks[name];
+        const std::size_t comma = one.shape.find(',');
+        const int rows = std::stoi(one.shape.substr(1)) * (is_down ? 1 : 2);
+        stack.name = name;
+        stack.dtype = one.dtype;
+        stack.shape = str("[", num_experts, ", ", rows, one.shape.substr(comma));
+        stack.bytes += one.bytes;
+      }
+    }
+  }
+  std::erase_if(tensors,
+                [&](const TestTensor& tensor) { return tensor.name.starts_with(experts); });
+  for (const auto& [name, stack] : stacks) tensors.push_back(stack);
+}
+
+TEST_F(CheckOutputTest, stacked_experts_have_their_scales_in_a_stack) {
+  const auto make_stacked = [&](const auto& edit_stacks) {
+    make(kFp8);
+    rewrite([&](std::vector<TestTensor>& tensors) {
+      stack_experts(tensors, 1, 8);
+      edit_stacks(tensors);
+    });
+  };
+  const std::string scales = "model.layers.1.mlp.experts.gate_up_proj_scale_inv";
+  make_stacked([](auto&) {});
+  EXPECT_EQ(faults(true), std::vector<std::string>{});
+  make_stacked([&](std::vector<TestTensor>& tensors) {
+    for (TestTensor& tensor : tensors) {
+      if (tensor.name == scales) tensor.bytes[3] |= '\x80';
+    }
+  });
+  EXPECT_EQ(faults(), std::vector<std::string>{scales + " holds a negative scale"});
+  make_stacked([&](std::vector<TestTensor>& tensors) {
+    for (TestTensor& tensor : tensors) {
+      if (tensor.name != scales) continue;
+      tensor.dtype = "F16";
+      tensor.bytes.resize(tensor.bytes.size() / 2);
+    }
+  });
+  EXPECT_EQ(faults(), std::vector<std::string>{scales + " is missing, or no F32"});
 }
 
 TEST_F(CheckOutputTest, codes_of_nan) {
