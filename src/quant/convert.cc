@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "base/directory_lock.h"
 #include "base/file.h"
@@ -60,6 +61,7 @@ struct Conversion::State {
   Status check_complete();
   Status check_stored_formats(const Inventory& inventory);
   Status plan();
+  void keep_unseen_of_output();
   Status describe_job();
   Status look_for_earlier_run();
   std::int64_t bytes_to_write() const;
@@ -161,9 +163,20 @@ Status Conversion::State::plan() {
                            .quantized = quantized,
                            .ranges = ranges ? &*ranges : nullptr};
   GLINT_TRY(output, plan_output(input, *checkpoint));
+  keep_unseen_of_output();
   shards = plan_shards(output.specs, options.max_shard_bytes, output.unit_begins());
   GLINT_TRY(descriptors, make_descriptors(config_json, config, options.recipe, table, quantized));
   return Ok{};
+}
+
+// The calibration ran all experts, those too that stay as they are.
+void Conversion::State::keep_unseen_of_output() {
+  std::set<std::string_view> scaled;
+  for (const Unit& unit : output.units) {
+    if (unit.kind != UnitKind::kNvfp4) continue;
+    for (const UnitWeight& weight : unit.weights) scaled.insert(weight.name);
+  }
+  std::erase_if(unseen, [&](const std::string& name) { return !scaled.contains(name); });
 }
 
 Status Conversion::State::describe_job() {

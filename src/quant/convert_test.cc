@@ -167,7 +167,7 @@ TEST_F(ConvertTest, gate_and_up_share_scales_and_zeros_are_harmless) {
 
 TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
   ActivationRanges ranges;
-  for (int layer = 1; layer < 5; ++layer) {
+  for (int layer = 1; layer < 6; ++layer) {
     for (int expert = 0; expert < 8; ++expert) {
       const std::string prefix = str("model.layers.", layer, ".mlp.experts.", expert, ".");
       ranges[prefix + "gate_proj"] = {2, 5};
@@ -175,7 +175,9 @@ TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
       ranges[prefix + "down_proj"] = {7, 5};
     }
   }
-  ranges["model.layers.2.mlp.experts.4.down_proj"] = {};  // saw nothing
+  // They saw nothing; the second is of the MTP layer, which stays as it is.
+  ranges["model.layers.2.mlp.experts.4.down_proj"] = {};
+  ranges["model.layers.5.mlp.experts.4.down_proj"] = {};
   dir_.write("ranges.json", dump_json(to_json(ranges)));
   ConversionOptions options = {.source = model_,
                                .out = dir_ / "out",
@@ -184,6 +186,8 @@ TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
   Conversion conversion = Conversion::prepare(options).value();
   EXPECT_EQ(conversion.unseen_experts(),
             std::vector<std::string>{"model.layers.2.mlp.experts.4.down_proj"});
+  EXPECT_EQ(*conversion.manifest().job.find("unseen_experts"),
+            Json(Json::Array{"model.layers.2.mlp.experts.4.down_proj"}));
   ThreadPool pool(2);
   ASSERT_TRUE(conversion.run(pool, {}).ok());
   const Checkpoint out = Checkpoint::open(dir_ / "out").value();
