@@ -60,6 +60,10 @@ Tensor shaped(void* data, DType dtype, const StoredTensor& tensor) {
   return Tensor(data, dtype, {tensor.size()});
 }
 
+bool is_aligned(const std::byte* data, DType dtype) {
+  return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(size_of(dtype)) == 0;
+}
+
 WeightFormat dense_format(const Tensor& data) {
   return data.dtype == DType::kF32 ? WeightFormat::kF32 : WeightFormat::kBF16;
 }
@@ -85,14 +89,19 @@ bool Checkpoint::has_weight(std::string_view name) const {
 Status Checkpoint::expect_room_for_copies() const {
   std::int64_t bytes = 0;
   for (const StoredTensor& tensor : source_->tensors()) {
-    if (becomes_f32(tensor)) bytes += 4 * tensor.size();
+    if (becomes_f32(tensor)) {
+      bytes += 4 * tensor.size();
+    } else if (const auto dtype = to_dtype(tensor.type);
+               dtype && !is_aligned(tensor.bytes.data(), *dtype)) {
+      bytes += std::ssize(tensor.bytes);
+    }
   }
   const std::int64_t available = available_memory();
   if (bytes <= available) return Ok{};
-  return exhausted(str(source_->name(),
-                       ": weights in F16, or in FP8 with a scale for each row, become ",
-                       "f32, which needs ", human_bytes(bytes), " of memory, but only ",
-                       human_bytes(available), " are available; convert them to bf16"));
+  return exhausted(str(
+      source_->name(), ": weights in F16, or in FP8 with a scale for each row, become ",
+      "f32, and those at odd addresses are copied, which needs ", human_bytes(bytes),
+      " of memory, but only ", human_bytes(available), " are available; save them again in bf16"));
 }
 
 bool Checkpoint::becomes_f32(const StoredTensor& tensor) const {
@@ -230,7 +239,7 @@ Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& na
   const std::string global_name = name + (is_divisor ? ".weight_global_scale" : ".weight_scale_2");
   GLINT_TRY(const float global, scalar(global_name));
   const float factor = is_divisor ? 1 / global : global;
-  if (!std::isfinite(global) || !std::isfinite(factor) || global < 0) {
+  if (!std::isfinite(global) || !std::isfinite(factor) || !(global > 0)) {
     return invalid(
         str(in_file(*source_->find(global_name)), " is ", global, "; expected a positive number"));
   }
@@ -320,7 +329,7 @@ Tensor Checkpoint::view(const StoredTensor& tensor) {
   // Views are read-only by contract; Tensor has no const twin.
   auto* data = const_cast<std::byte*>(tensor.bytes.data());
   if (is_unread(tensor)) return shaped(data, dtype, tensor);
-  if (reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(size_of(dtype))) {
+  if (!is_aligned(data, dtype)) {
     data = own(tensor.bytes.size());
     std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
   }

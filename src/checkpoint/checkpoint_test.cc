@@ -137,8 +137,8 @@ TEST(CheckpointMemory, copies_that_would_not_fit_are_refused_before_they_are_mad
   };
   const StoredTensor fp8 = tensor("x.weight", StoredType::kF8E4M3, {kSide, kSide});
   const std::string expected =
-      "hollow: weights in F16, or in FP8 with a scale for each row, become f32, which needs 1 PiB "
-      "of memory, but only ";
+      "hollow: weights in F16, or in FP8 with a scale for each row, become f32, and those at odd "
+      "addresses are copied, which needs 1 PiB of memory, but only ";
   const std::string refused = refusal({tensor("x.weight", StoredType::kF16, {kSide, kSide})});
   EXPECT_EQ(refused.substr(0, expected.size()), expected);
   for (const char* name : {"x.weight_scale", "x.weight_scale_inv"}) {
@@ -147,6 +147,12 @@ TEST(CheckpointMemory, copies_that_would_not_fit_are_refused_before_they_are_mad
     EXPECT_EQ(refusal({fp8, tensor(name, StoredType::kF32, {1})}), "");
   }
   EXPECT_EQ(refusal({tensor("x.weight", StoredType::kBF16, {kSide, kSide})}), "");
+  alignas(4) static constexpr std::byte kSomewhere[4] = {};
+  for (const std::size_t offset : {0, 1, 2}) {  // the bytes are counted, not read
+    StoredTensor lying = tensor("x.weight", StoredType::kF32, {kSide, kSide});
+    lying.bytes = {kSomewhere + offset, std::size_t{4} * kSide * kSide};
+    EXPECT_EQ(refusal({lying}).substr(0, expected.size()), offset ? expected : "") << offset;
+  }
 }
 
 TEST_F(CheckpointTest, both_nvfp4_layouts_mean_the_same) {
@@ -320,7 +326,8 @@ TEST_F(CheckpointTest, impossible_nvfp4_is_refused) {
                     {"x.weight_scale_2", "F32", "[1]", f32_bytes({global})}},
                    1, 16);
   };
-  EXPECT_EQ(with_global(0), "accepted");  // a matrix of zeros
+  EXPECT_EQ(with_global(0.5f), "accepted");
+  EXPECT_EQ(with_global(0), "tensor \"x.weight_scale_2\" is 0; expected a positive number");
   EXPECT_EQ(with_global(NAN), "tensor \"x.weight_scale_2\" is nan; expected a positive number");
   EXPECT_EQ(with_global(-1), "tensor \"x.weight_scale_2\" is -1; expected a positive number");
   EXPECT_EQ(
