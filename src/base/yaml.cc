@@ -3,10 +3,13 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -14,6 +17,28 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+
+Json integer_of(std::uint64_t value) {
+  const auto as_signed = static_cast<std::int64_t>(value);
+  return as_signed >= 0 ? Json(as_signed) : Json(Json::BigNumber{std::to_string(value)});
+}
+
+// Decimal digits after a sign or none, 0x and hexadecimal ones, 0o and octal ones.
+std::optional<Json> parse_integer(std::string_view text) {
+  if (text.starts_with("0x") || text.starts_with("0o")) {
+    std::uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data() + 2, end, value, text[1] == 'x' ? 16 : 8);
+    return at == end && error == std::errc() ? std::optional(integer_of(value)) : std::nullopt;
+  }
+  const bool is_negative = text.starts_with('-');
+  std::string_view digits = text.substr(is_negative || text.starts_with('+'));
+  if (digits.empty() || digits.find_first_not_of("0123456789") != digits.npos) return {};
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  const std::string written = str(is_negative ? "-" : "", digits);
+  const auto value = parse_number<std::int64_t>(written);
+  return value ? Json(*value) : Json(Json::BigNumber{written});
+}
 
 // A plain scalar's value by YAML 1.2's core schema, plus the yes/no/on/off of YAML 1.1, which
 // people write.
@@ -25,12 +50,9 @@ Json plain_value(const std::string& text) {
   for (const char* no : {"false", "False", "FALSE", "no", "off"}) {
     if (text == no) return false;
   }
+  if (std::optional<Json> integer = parse_integer(text)) return *std::move(integer);
   const char* begin = text.data() + (text[0] == '+');
   const char* end = text.data() + text.size();
-  std::int64_t integer = 0;
-  if (const auto [at, error] = std::from_chars(begin, end, integer);
-      at == end && error == std::errc())
-    return integer;
   double number = 0;
   const char first = begin[*begin == '-'];
   const bool numeric = first != 'i' && first != 'n';  // "inf" and "nan" are texts

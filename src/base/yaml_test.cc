@@ -18,6 +18,15 @@ TEST(Yaml, maps_lists_and_scalars_become_json) {
             R"({"x":0.5,"y":-3,"z":1000.0,"w":"0x","nan":"nan","inf":"-inf"})");
 }
 
+TEST(Yaml, integers_have_any_size_and_three_bases) {
+  EXPECT_EQ(json_of("[18446744073709551615, -9223372036854775808, -9223372036854775809, +7, 007]"),
+            "[18446744073709551615,-9223372036854775808,-9223372036854775809,7,7]");
+  EXPECT_EQ(json_of("[0x5109, 0xFf, 0o17, 0xffffffffffffffff, +0000099999999999999999999, 000]"),
+            "[20745,255,15,18446744073709551615,99999999999999999999,0]");
+  EXPECT_EQ(json_of("[0o8, 0xg, -0x1, 0x-1, 0X1, 1_000, 12:30, +]"),
+            R"(["0o8","0xg","-0x1","0x-1","0X1","1_000","12:30","+"])");
+}
+
 TEST(Yaml, what_could_explode_or_mislead_is_refused) {
   EXPECT_EQ(json_of("a: &x [1]\nb: *x\n"), "error: line 2: aliases (*name) are not supported");
   EXPECT_EQ(json_of("a: 1\na: 2\n"), "error: line 2: key \"a\" is repeated");
