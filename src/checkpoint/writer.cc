@@ -1,5 +1,6 @@
 #include "checkpoint/writer.h"
 
+#include <cerrno>
 #include <filesystem>
 
 #include "base/file.h"
@@ -54,7 +55,6 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
                                                   std::int64_t max_shard_bytes) {
   GLINT_CHECK(!tensors.empty(), "a checkpoint has tensors");
   const std::string name = without_slashes(dir);
-  GLINT_TRY_STATUS(claim_directory_name(name));
   auto state = std::make_unique<State>();
   state->dir = name;
   state->tensors = std::move(tensors);
@@ -65,14 +65,14 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
   GLINT_TRY_STATUS(check_free_space(name, bytes));
   const std::string partial = name + ".partial";
   std::error_code error;
-  if (!fs::create_directory(partial, error)) {
-    if (!error) {
-      return invalid(str(quoted(partial),
-                         " exists: it is being written, or was left by a writer that "
-                         "was killed; remove it to begin again"));
-    }
-    return system_error("cannot create", partial, error.value());
+  if (fs::exists(fs::symlink_status(partial, error))) {
+    return invalid(str(quoted(partial),
+                       " exists: it is being written, or was left by a writer that "
+                       "was killed; remove it to begin again"));
   }
+  GLINT_TRY_STATUS(claim_directory_name(name));
+  if (!fs::create_directory(partial, error))
+    return system_error("cannot create", partial, error ? error.value() : EEXIST);
   state->partial_dir = partial;
   GLINT_TRY_STATUS(state->create_files());
   return CheckpointWriter(std::move(state));

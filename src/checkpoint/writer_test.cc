@@ -107,17 +107,22 @@ TEST(CheckpointWriter, refuses_to_write_over_anything) {
       str("\"", dir / "out.partial",
           "\" exists: it is being written, or was left by a writer that was killed; remove it to "
           "begin again"));
+  std::filesystem::create_directory(dir / "out");
+  EXPECT_NE(refusal(dir / "out", three_tensors()), "");
+  EXPECT_TRUE(std::filesystem::exists(dir / "out")) << "a refusal leaves what is there";
   EXPECT_EQ(refusal(dir / "absent/out", three_tensors()),
             str("cannot create ", dir / "absent/out.partial", ": No such file or directory"));
 }
 
 TEST(CheckpointWriter, a_disk_that_is_too_small_is_known_before_anything_is_written) {
   const TestDir dir;
+  std::filesystem::create_directory(dir / "out");
   const auto writer =
       CheckpointWriter::create(dir / "out", {{"x", StoredType::kU8, {std::int64_t{1} << 50}}});
   ASSERT_FALSE(writer.ok());
   const std::string beginning = str(dir / "out", " needs 1 PiB, but only ");
   EXPECT_TRUE(writer.error().message.starts_with(beginning)) << writer.error().message;
+  EXPECT_TRUE(std::filesystem::remove(dir / "out"));
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 

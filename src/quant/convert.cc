@@ -201,7 +201,6 @@ Status Conversion::State::describe_job() {
 }
 
 Status Conversion::State::look_for_earlier_run() {
-  GLINT_TRY_STATUS(claim_directory_name(options.out));
   if (!is_present(partial)) return Ok{};
   const std::string path = str(partial, "/", kManifestName);
   const auto not_ours = [&](const std::string& why) {
@@ -366,6 +365,7 @@ Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
   GLINT_TRY_STATUS(state->describe_job());
   GLINT_TRY_STATUS(state->look_for_earlier_run());
   GLINT_TRY_STATUS(check_free_space(state->options.out, state->bytes_to_write()));
+  GLINT_TRY_STATUS(claim_directory_name(state->options.out));
   return Conversion(std::move(state));
 }
 
@@ -409,7 +409,7 @@ std::int64_t Conversion::bytes_to_read() const {
 Status Conversion::run(ThreadPool& pool, const BytesDone& done) {
   State& state = *state_;
   std::error_code error;
-  fs::create_directory(state.partial, error);
+  fs::create_directory(state.partial, error);  // not its parent too, as the lock would
   if (error) return invalid(str("cannot create ", state.partial, ": ", error.message()));
   GLINT_TRY_STATUS(state.lock.lock(state.partial));
   GLINT_TRY_STATUS(state.save_manifest());

@@ -358,6 +358,7 @@ TEST_F(ResumeTest, a_shard_that_changed_is_made_again) {
 
 TEST_F(ResumeTest, another_job_is_refused_and_changes_nothing) {
   const auto before = files("out.partial");
+  fs::create_directory(dir_ / "out");
   const auto expect = [&](const std::string& message, const char* why) {
     EXPECT_EQ(message, str(dir_ / "out.partial", " is not a half-finished run of this job: ", why,
                            "; remove it, or choose another OUT"));
@@ -369,6 +370,7 @@ TEST_F(ResumeTest, another_job_is_refused_and_changes_nothing) {
   fs::last_write_time(source_ + "/model.safetensors", fs::file_time_type::clock::now());
   expect(refusal(source_, "out"), "its source, written since, differs");
   EXPECT_EQ(files("out.partial"), before);
+  EXPECT_TRUE(fs::exists(dir_ / "out"));
   dir_.write(str("out.partial/", kManifestName), "{");
   expect(refusal(source_, "out"), "its manifest cannot be read");
   fs::remove(str(dir_ / "out.partial/", kManifestName));
