@@ -16,12 +16,14 @@
 #include "base/file_beside.h"
 #include "base/owned_fd.h"
 #include "base/str.h"
+#include "base/system_error.h"
 
 namespace glint {
 namespace {
 
-Error system_error(ErrorCode code, const std::string& doing, const std::string& path) {
-  return Error{code, str(doing, " ", path, ": ", std::strerror(errno))};
+// For a file that is read: `code` says what its lack means.
+Error read_error(ErrorCode code, const std::string& doing, const std::string& path) {
+  return Error{code, system_error(doing, path, errno).message};
 }
 
 const char* kind_of(const struct stat& info) {
@@ -30,7 +32,7 @@ const char* kind_of(const struct stat& info) {
 
 Result<std::size_t> regular_size(int fd, const std::string& path) {
   struct stat info = {};
-  if (::fstat(fd, &info) != 0) return system_error(ErrorCode::kNotFound, "cannot stat", path);
+  if (::fstat(fd, &info) != 0) return read_error(ErrorCode::kNotFound, "cannot stat", path);
   if (!S_ISREG(info.st_mode)) {
     return not_found(str(path, " is ", kind_of(info), "; a file is expected"));
   }
@@ -56,7 +58,7 @@ void advise(std::span<const std::byte> bytes, int advice) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not hang; it has no meaning for regular files.
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return system_error(ErrorCode::kNotFound, "cannot open", path);
+  if (!file) return read_error(ErrorCode::kNotFound, "cannot open", path);
   GLINT_TRY(const std::size_t size, regular_size(file.get(), path));
   MappedFile mapped;
   mapped.path_ = path;
@@ -65,7 +67,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
     mapped.size_ = 0;
-    return system_error(ErrorCode::kResourceExhausted, "cannot map", path);
+    return read_error(ErrorCode::kResourceExhausted, "cannot map", path);
   }
   mapped.data_ = static_cast<const std::byte*>(data);
   GLINT_TRY_STATUS(
@@ -85,7 +87,7 @@ void MappedFile::swap(MappedFile& other) noexcept {
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return system_error(ErrorCode::kNotFound, "cannot open", path);
+  if (!file) return read_error(ErrorCode::kNotFound, "cannot open", path);
   GLINT_TRY(const std::size_t size, regular_size(file.get(), path));
   if (size > max_bytes) {
     return invalid(str(path, " holds ", size, " bytes, more than the ", max_bytes, " allowed"));
@@ -96,7 +98,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   while (have < contents.size()) {
     const ssize_t n = ::read(file.get(), contents.data() + have, contents.size() - have);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return system_error(ErrorCode::kInvalidArgument, "cannot read", path);
+    if (n < 0) return system_error("cannot read", path, errno);
     if (n == 0) break;
     have += static_cast<std::size_t>(n);
     if (size == 0 && have == contents.size()) contents.resize(std::min(max_bytes, 2 * have));
@@ -117,34 +119,32 @@ Result<std::string> find_replaceable(const std::string& path) {
   if (is_present(path)) {
     const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                            &std::free);
-    if (!real) return system_error(ErrorCode::kInvalidArgument, "cannot write", path);
+    if (!real) return system_error("cannot write", path, errno);
     file = real.get();
   }
   const std::size_t slash = file.rfind('/');
   const std::string folder = slash == file.npos ? "." : file.substr(0, slash + 1);
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return file;
-  return system_error(ErrorCode::kInvalidArgument, "cannot write", path);
+  return system_error("cannot write", path, errno);
 }
 
 Status write_file_atomic(const std::string& name, std::string_view contents) {
   GLINT_TRY(const std::string path, find_replaceable(name));
   GLINT_TRY(const FileBeside created, create_beside(path));
   const std::string& beside = created.path;
-  const auto fail = [&](ErrorCode code, const std::string& doing, const std::string& what) {
-    const Error error = system_error(code, doing, what);
+  const auto fail = [&](const std::string& doing, const std::string& what) {
+    const Error error = system_error(doing, what, errno);
     ::unlink(beside.c_str());
     return error;
   };
   while (!contents.empty()) {
     const ssize_t n = ::write(created.file.get(), contents.data(), contents.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(ErrorCode::kResourceExhausted, "cannot write", beside);
+    if (n < 0) return fail("cannot write", beside);
     contents.remove_prefix(static_cast<std::size_t>(n));
   }
-  if (::fsync(created.file.get()) != 0)
-    return fail(ErrorCode::kResourceExhausted, "cannot sync", beside);
-  if (::rename(beside.c_str(), path.c_str()) != 0)
-    return fail(ErrorCode::kInvalidArgument, "cannot rename to", path);
+  if (::fsync(created.file.get()) != 0) return fail("cannot sync", beside);
+  if (::rename(beside.c_str(), path.c_str()) != 0) return fail("cannot rename to", path);
   return Ok{};
 }
 

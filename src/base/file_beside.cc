@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string_view>
 
 #include "base/parse_number.h"
 #include "base/str.h"
+#include "base/system_error.h"
 
 namespace glint {
 namespace {
@@ -63,12 +63,12 @@ bool is_named(const OwnedFd& file, const std::string& path) {
 Result<OwnedFd> open_locked(const std::string& path) {
   for (;;) {
     OwnedFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-    if (!file) return invalid(str("cannot create ", path, ": ", std::strerror(errno)));
+    if (!file) return system_error("cannot create", path, errno);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       return invalid(path + " is being written by another process; wait until it has ended");
     if (!is_named(file, path)) continue;
     if (::ftruncate(file.get(), 0) == 0) return file;
-    return invalid(str("cannot empty ", path, ": ", std::strerror(errno)));
+    return system_error("cannot empty", path, errno);
   }
 }
 

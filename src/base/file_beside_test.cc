@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +125,17 @@ TEST_F(Beside, a_file_that_is_being_written_is_not_begun_again) {
   ASSERT_TRUE(first.finish().ok());
   EXPECT_TRUE(is_npy(read_file(at("x")).value()));
   EXPECT_TRUE(write_file_atomic(at("x"), "other").ok());
+}
+
+TEST_F(Beside, a_system_without_file_descriptors_is_no_wrong_argument) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status status = write_file_atomic(at("x"), "");
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted) << status.error().message;
 }
 
 TEST_F(Beside, of_two_that_write_at_once_no_part_appears) {

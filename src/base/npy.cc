@@ -1,16 +1,16 @@
 #include "base/npy.h"
 
-#include <fcntl.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "base/disk_space.h"
 #include "base/file.h"
 #include "base/file_beside.h"
 #include "base/parse_number.h"
 #include "base/str.h"
+#include "base/system_error.h"
 
 namespace glint {
 namespace {
@@ -41,18 +41,6 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
     shape.push_back(value);
   }
   return shape;
-}
-
-// Room for a file of `bytes`: 0, or the number of what is wrong. The free space is asked first,
-// because some file systems fill the disk before they fail, and others can reserve nothing.
-int reserve(int fd, std::int64_t bytes) {
-  struct statvfs info = {};
-  if (::fstatvfs(fd, &info) == 0 &&
-      static_cast<double>(bytes) >
-          static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize)) {
-    return ENOSPC;
-  }
-  return ::fallocate(fd, 0, 0, bytes) == 0 || errno == EOPNOTSUPP ? 0 : errno;
 }
 
 std::string_view without_quotes(std::string_view text) {
@@ -117,8 +105,7 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::in
   GLINT_TRY(FileBeside created, create_beside(writer.path_));
   writer.beside_ = created.path;
   writer.file_.reset(::fdopen(created.file.release(), "wb"));
-  if (!writer.file_)
-    return invalid(str("cannot open ", writer.beside_, ": ", std::strerror(errno)));
+  if (!writer.file_) return system_error("cannot open", writer.beside_, errno);
   writer.expected_ = 1;
   std::string dims;
   for (const std::int64_t dim : shape) {
@@ -134,10 +121,8 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::in
   start.append(reinterpret_cast<const char*>(&size), 2) += header;
   writer.data_begin_ = static_cast<std::int64_t>(start.size());
   const std::int64_t bytes = writer.data_begin_ + writer.expected_ * 4;
-  if (const int code = reserve(::fileno(writer.file_.get()), bytes)) {
-    return exhausted(
-        str("cannot reserve ", human_bytes(bytes), " for ", path, ": ", std::strerror(code)));
-  }
+  GLINT_TRY_STATUS(check_free_space(writer.path_, bytes));
+  GLINT_TRY_STATUS(reserve_space(::fileno(writer.file_.get()), path, bytes));
   writer.note(std::fwrite(start.data(), 1, start.size(), writer.file_.get()) == start.size());
   return writer;
 }
@@ -165,7 +150,7 @@ Status NpyWriter::finish() {
   note(::fsync(::fileno(file_.get())) == 0);
   if (!failed_) note(::rename(beside_.c_str(), path_.c_str()) == 0);
   if (failed_) {
-    return exhausted(str("cannot write ", path_, ": ", std::strerror(failed_)));
+    return system_error("cannot write", path_, failed_);
   }
   file_.reset();
   return Ok{};

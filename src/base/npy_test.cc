@@ -96,7 +96,7 @@ TEST(Npy, a_disk_that_is_too_small_is_known_before_anything_is_written) {
   const std::string name = path();
   const auto writer = NpyWriter::create(name, {std::int64_t{1} << 45});
   ASSERT_FALSE(writer.ok());
-  EXPECT_TRUE(writer.error().message.starts_with("cannot reserve 128 TiB for " + name + ": "))
+  EXPECT_TRUE(writer.error().message.starts_with(name + " needs 128 TiB, but only "))
       << writer.error().message;
   EXPECT_FALSE(file_exists(str(name, ".tmp.", ::getpid())));
 }

@@ -4,17 +4,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 
+#include "base/disk_space.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/system_error.h"
 
 namespace glint {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The reference implementation reads headers up to 100 MB: a shard ends well before.
 constexpr std::int64_t kMaxHeaderBytes = 50'000'000;
@@ -34,13 +32,6 @@ Status write_at(int fd, const std::string& path, std::int64_t offset,
 }
 
 }  // namespace
-
-Error system_error(const std::string& doing, const std::string& path, int code) {
-  const ErrorCode kind = code == ENOSPC || code == EDQUOT || code == EMFILE || code == EFBIG
-                             ? ErrorCode::kResourceExhausted
-                             : ErrorCode::kInvalidArgument;
-  return Error{kind, str(doing, " ", path, ": ", std::strerror(code))};
-}
 
 std::int64_t TensorSpec::bytes() const {
   std::int64_t bits = bits_of(type);
@@ -124,9 +115,7 @@ Result<ShardFile> ShardFile::create(const std::string& path, std::string_view he
   if (!opened) return system_error("cannot create", path, errno);
   ShardFile file(path, std::move(opened), static_cast<std::int64_t>(head.size()));
   const int fd = file.fd_.get();
-  if (const int code = ::posix_fallocate(fd, 0, file.data_begin_ + data_bytes)) {
-    return system_error("cannot reserve " + human_bytes(data_bytes) + " for", path, code);
-  }
+  GLINT_TRY_STATUS(reserve_space(fd, path, file.data_begin_ + data_bytes));
   GLINT_TRY_STATUS(write_at(fd, path, 0, std::as_bytes(std::span(head))));
   return file;
 }
@@ -143,47 +132,6 @@ Status ShardFile::finish() {
   const OwnedFd file = std::move(fd_);
   if (::fsync(file.get()) != 0) return system_error("cannot sync", path_, errno);
   return Ok{};
-}
-
-Status sync_directory(const std::string& dir) {
-  const OwnedFd opened(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) return system_error("cannot open", dir, errno);
-  if (::fsync(opened.get()) != 0) return system_error("cannot sync", dir, errno);
-  return Ok{};
-}
-
-Status rename_directory(const std::string& partial, const std::string& dir) {
-  if (std::rename(partial.c_str(), dir.c_str()) != 0)
-    return system_error("cannot rename to", dir, errno);
-  const std::string parent = fs::path(dir).parent_path().string();
-  return sync_directory(parent.empty() ? "." : parent);
-}
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
-Status claim_directory_name(const std::string& dir) {
-  if (dir.empty()) return invalid("the directory to make has no name");
-  std::error_code error;
-  const fs::file_type type = fs::symlink_status(dir, error).type();
-  if (type == fs::file_type::not_found) return Ok{};
-  if (type == fs::file_type::none) return system_error("cannot create", dir, error.value());
-  // rmdir() does what is needed and no more: it fails on links, mount points, and what holds files.
-  if (type == fs::file_type::directory && ::rmdir(dir.c_str()) == 0) return Ok{};
-  return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
-}
-
-Status check_free_space(const std::string& path, std::int64_t bytes) {
-  const fs::path parent = fs::path(path).parent_path();
-  std::error_code error;
-  const fs::space_info space = fs::space(parent.empty() ? "." : parent, error);
-  if (error) return Ok{};  // creating the directory will say what is wrong
-  const auto needed = static_cast<double>(bytes);
-  if (needed <= static_cast<double>(space.available)) return Ok{};
-  return exhausted(str(path, " needs ", human_bytes(needed), ", but only ",
-                       human_bytes(space.available), " are free there"));
 }
 
 }  // namespace glint

@@ -70,22 +70,4 @@ class ShardFile {
   std::int64_t data_begin_ = 0;
 };
 
-// "cannot sync PATH: no space left on device": `doing` failed with that errno.
-Error system_error(const std::string& doing, const std::string& path, int code);
-
-// Makes renames and new files in `dir` durable.
-Status sync_directory(const std::string& dir);
-
-// Gives the finished directory `partial`, synced itself, its name `dir`, durably.
-Status rename_directory(const std::string& partial, const std::string& dir);
-
-std::string without_slashes(std::string path);  // at its end
-
-// Makes sure that a directory can be renamed to `dir`: an empty one of that name is removed, and
-// anything else there is an error.
-Status claim_directory_name(const std::string& dir);
-
-// Fails if fewer than `bytes` are free where `path` is going to be.
-Status check_free_space(const std::string& path, std::int64_t bytes);
-
 }  // namespace glint

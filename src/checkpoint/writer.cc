@@ -3,8 +3,11 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/directory.h"
+#include "base/disk_space.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/system_error.h"
 
 namespace glint {
 namespace {

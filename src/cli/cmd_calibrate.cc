@@ -1,10 +1,10 @@
 // glint calibrate: the ranges of activations, for a quantiser.
 #include <algorithm>
 
+#include "base/disk_space.h"
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/str.h"
-#include "checkpoint/shard.h"
 #include "cli/apart.h"
 #include "cli/given_options.h"
 #include "cli/interrupt.h"

@@ -10,6 +10,7 @@
 #include "base/json_text.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "base/system_error.h"
 #include "base/thread_pool.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/other_files.h"

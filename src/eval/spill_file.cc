@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/disk_space.h"
 #include "base/str.h"
-#include "checkpoint/shard.h"
 
 namespace glint {
 namespace {

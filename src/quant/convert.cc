@@ -7,9 +7,12 @@
 #include <optional>
 #include <set>
 
+#include "base/directory.h"
 #include "base/directory_lock.h"
+#include "base/disk_space.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/system_error.h"
 #include "base/thread_pool.h"
 #include "base/worker.h"
 #include "checkpoint/other_files.h"

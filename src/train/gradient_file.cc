@@ -3,7 +3,9 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/disk_space.h"
 #include "base/file.h"
+#include "base/system_error.h"
 #include "tensor/transfer.h"
 #include "train/parameter_file.h"
 #include "train/parameter_part.h"

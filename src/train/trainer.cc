@@ -6,10 +6,13 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/directory.h"
+#include "base/disk_space.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/parse_number.h"
 #include "base/str.h"
+#include "base/system_error.h"
 #include "checkpoint/other_files.h"
 #include "checkpoint/writer.h"
 #include "train/parameter_file.h"
