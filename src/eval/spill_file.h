@@ -15,7 +15,7 @@ class SpillFile {
  public:
   // In the directory `dir`, whose disk must have room for `bytes`. The file has no name there, so
   // that nothing is left of it however the program ends.
-  static Result<SpillFile> create(const std::string& dir, std::int64_t bytes = 0);
+  static Result<SpillFile> create(const std::string& dir, std::int64_t bytes);
 
   // Appends; fails when the disk is full.
   Status write(std::span<const float> values);

@@ -11,7 +11,7 @@ namespace glint {
 namespace {
 
 TEST(SpillFile, gives_back_what_it_took_in_pieces_of_other_sizes) {
-  SpillFile spill = SpillFile::create(testing::TempDir()).value();
+  SpillFile spill = SpillFile::create(testing::TempDir(), 1).value();
   std::vector<float> values(10000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.5f;
   ASSERT_TRUE(spill.write(std::span(values).first(9999)).ok());
@@ -31,12 +31,12 @@ TEST(SpillFile, gives_back_what_it_took_in_pieces_of_other_sizes) {
 TEST(SpillFile, leaves_nothing_in_its_directory) {
   const std::string dir = testing::TempDir() + "/spill";
   std::filesystem::create_directory(dir);
-  const SpillFile spill = SpillFile::create(dir).value();
+  const SpillFile spill = SpillFile::create(dir, 1).value();
   EXPECT_TRUE(std::filesystem::is_empty(dir));
 }
 
 TEST(SpillFile, a_directory_that_is_not_there_is_named) {
-  const auto spill = SpillFile::create("/no/such/dir");
+  const auto spill = SpillFile::create("/no/such/dir", 1);
   ASSERT_FALSE(spill.ok());
   EXPECT_NE(spill.error().message.find("/no/such/dir"), std::string::npos);
 }
@@ -57,7 +57,7 @@ TEST(SpillFile, a_full_disk_is_a_sentence) {
   const auto ignore = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small = {.rlim_cur = 1 << 16, .rlim_max = before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  SpillFile spill = SpillFile::create(testing::TempDir()).value();
+  SpillFile spill = SpillFile::create(testing::TempDir(), 1).value();
   const Status status = spill.write(std::vector<float>(100000));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, ignore);
