@@ -20,11 +20,8 @@ constexpr std::size_t kMaxWordBytes = std::size_t{1} << 20;
 // Log-probabilities of prompt tokens, of which each is half a kilobyte of JSON.
 constexpr std::int64_t kMaxPromptScores = std::int64_t{1} << 20;
 
-// 0 shares prefixes with everyone who sent no salt. What wants numbers of every prompt row may not
-// find rows in the cache, so it shares with nobody.
-std::uint64_t salt_of(const ApiRequest& request, std::uint64_t seed) {
-  if (request.facts.routed_experts || request.facts.prompt_logprobs >= 0)
-    return philox(seed, 1, 0)[0] | 1;
+// 0 shares prefixes with everyone who sent no salt.
+std::uint64_t salt_of(const ApiRequest& request) {
   return request.turn.cache_salt.empty() ? 0 : fnv1a(request.turn.cache_salt) | 1;
 }
 
@@ -253,7 +250,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   if (out.hide_answer) stops.clear();  // its one token ends no answer
   base.min_tokens = request.end.min_tokens;
   base.priority = request.turn.priority;
-  base.cache_salt = salt_of(request, seed);
+  base.cache_salt = salt_of(request);
   base.want = {.top_logprobs = request.best_of > request.n && request.facts.top_logprobs < 0
                                    ? 0
                                    : request.facts.top_logprobs,
