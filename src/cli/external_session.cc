@@ -42,9 +42,10 @@ Status ExternalSession::submit(Request request) {
                         .num_token_ids = size_.num_token_ids,
                         .weight_version = engines_.version_,
                         .routes = request.want.routed_experts,
-                        .moe_layers = num_moe_layers(config),
+                        .num_layers = static_cast<int>(config.num_hidden_layers),
                         .experts_per_token = static_cast<int>(config.num_experts_per_tok),
-                        .num_experts = static_cast<int>(config.n_routed_experts)}};
+                        .num_experts = static_cast<int>(config.n_routed_experts),
+                        .moe_layers = config.moe_layers()}};
   ask.request = std::move(request);
   asks_.emplace(id, std::move(ask));
   waiting_.push_back(id);

@@ -18,7 +18,7 @@ struct ExecutorInfo {
   int vocab_size = 0;
   int max_seq_len = 0;  // positions that the model has
   int max_drafts = 0;   // 0: it cannot speculate
-  int num_moe_layers = 0, num_experts = 0, num_experts_per_tok = 0;
+  int num_layers = 0, num_moe_layers = 0, num_experts = 0, num_experts_per_tok = 0;
   std::vector<int> moe_layers = {};  // their indices in the model
   int depth = 1;                     // steps that it takes before the first of them is collected
   int num_shards = 1;                // each with pages of its own

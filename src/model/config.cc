@@ -330,4 +330,11 @@ int ModelConfig::num_moe_layers_before(int layer) const {
   return count;
 }
 
+std::vector<int> ModelConfig::moe_layers() const {
+  std::vector<int> all;
+  for (int i = 0; i < num_hidden_layers; ++i)
+    if (!layers[i].is_dense()) all.push_back(i);
+  return all;
+}
+
 }  // namespace glint

@@ -93,6 +93,7 @@ struct ModelConfig : AttentionConfig, IndexerConfig, MoeConfig {
   bool is_mtp(int layer) const { return layer >= num_hidden_layers; }
   int num_moe_layers() const { return num_moe_layers_before(num_hidden_layers); }
   int num_moe_layers_before(int layer) const;
+  std::vector<int> moe_layers() const;  // without those of MTP
 
   bool operator==(const ModelConfig&) const = default;
 };

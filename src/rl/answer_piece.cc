@@ -67,25 +67,38 @@ Status read_finish(const Json& meta, AnswerPiece& piece) {
   return invalid(str("tells finish_reason ", shown(reason), "; expected stop, length or abort"));
 }
 
+// Experts of one row in one layer.
+Status read_experts(std::string_view bytes, int num_experts, std::vector<std::uint16_t>& out) {
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::int32_t)) {
+    std::int32_t expert = 0;
+    std::memcpy(&expert, bytes.data() + i, sizeof(expert));
+    if (expert < 0 || expert >= num_experts)
+      return invalid(str("tells expert ", expert, "; the model has ", num_experts));
+    out.push_back(static_cast<std::uint16_t>(expert));
+  }
+  return Ok{};
+}
+
 Status read_routes(const Json& meta, const AnswerLimits& limits, AnswerPiece& piece) {
   const Json* const text = meta.find("routed_experts");
   const std::optional<std::string> bytes =
       text && text->is_string() ? from_base64(text->as_string()) : std::nullopt;
   // The last token's row did not run.
-  const std::size_t row =
-      static_cast<std::size_t>(limits.moe_layers * limits.experts_per_token) * sizeof(std::int32_t);
+  const std::size_t layer =
+      static_cast<std::size_t>(limits.experts_per_token) * sizeof(std::int32_t);
+  const std::size_t row = static_cast<std::size_t>(limits.num_layers) * layer;
   const std::size_t rows = static_cast<std::size_t>(limits.prompt_tokens) + piece.tokens.size() - 1;
   if (!bytes || bytes->size() != rows * row) {
     return invalid(str("tells routed_experts in ", bytes ? bytes->size() : 0, " bytes; expected ",
                        rows * row, ", of ", rows, " rows"));
   }
-  for (std::size_t i = 0; i < bytes->size(); i += sizeof(std::int32_t)) {
-    std::int32_t expert = 0;
-    std::memcpy(&expert, bytes->data() + i, sizeof(expert));
-    if (expert < 0 || expert >= limits.num_experts) {
-      return invalid(str("tells expert ", expert, "; the model has ", limits.num_experts));
+  for (std::size_t begin = 0; begin < bytes->size(); begin += row) {
+    for (const int moe : limits.moe_layers) {
+      const std::string_view all = *bytes;
+      GLINT_TRY_STATUS(
+          read_experts(all.substr(begin + static_cast<std::size_t>(moe) * layer, layer),
+                       limits.num_experts, piece.routes));
     }
-    piece.routes.push_back(static_cast<std::uint16_t>(expert));
   }
   return Ok{};
 }
@@ -95,7 +108,7 @@ Status read_routes(const Json& meta, const AnswerLimits& limits, AnswerPiece& pi
 std::size_t AnswerLimits::max_bytes() const {
   const auto tokens = static_cast<std::size_t>(max_tokens);
   const std::size_t rows = static_cast<std::size_t>(prompt_tokens) + tokens;
-  const auto experts = static_cast<std::size_t>(routes ? moe_layers * experts_per_token : 0);
+  const auto experts = static_cast<std::size_t>(routes ? num_layers * experts_per_token : 0);
   return kOtherBytes + tokens * kTokenBytes + rows * experts * 6;
 }
 

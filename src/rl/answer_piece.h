@@ -19,9 +19,10 @@ struct AnswerLimits {
   int prompt_tokens = 0, max_tokens = 0;
   TokenId num_token_ids = 0;
   std::string weight_version = {};
-  // Experts of each row are wanted: [rows, moe_layers, experts_per_token], of num_experts.
+  // Experts of each row are wanted: [rows, num_layers, experts_per_token], of num_experts.
   bool routes = false;
-  int moe_layers = 0, experts_per_token = 0, num_experts = 0;
+  int num_layers = 0, experts_per_token = 0, num_experts = 0;
+  std::vector<int> moe_layers = {};  // their indices; others have no experts
 
   // The longest text of a piece, and the values in it.
   std::size_t max_bytes() const;
@@ -32,7 +33,7 @@ struct AnswerPiece {
   std::vector<TokenId> tokens = {};  // all so far
   std::vector<float> log_probs = {};
   std::optional<FinishReason> finished = {};  // kStop, kLength or kCancelled
-  std::vector<std::uint16_t> routes = {};     // at the end
+  std::vector<std::uint16_t> routes = {};     // at the end: [rows, MoE layers, experts_per_token]
   int cached_tokens = 0;
 };
 

@@ -14,9 +14,10 @@ AnswerLimits limits(bool routes = false) {
           .num_token_ids = 100,
           .weight_version = "step-1",
           .routes = routes,
-          .moe_layers = 2,
+          .num_layers = 3,
           .experts_per_token = 1,
-          .num_experts = 8};
+          .num_experts = 8,
+          .moe_layers = {1, 2}};
 }
 
 std::string piece(const std::string& ids, const std::string& scores, const std::string& meta) {
@@ -28,10 +29,13 @@ std::string piece(const std::string& ids, const std::string& scores, const std::
 const std::string kEnd = R"("finish_reason": {"type": "stop", "matched": 6}, "cached_tokens": 1)";
 const std::string kScores = R"([[-0.125, 5, "a"], [-1.1754944e-38, 6, null]])";
 
-// The experts of so many rows, one after another.
+// The experts of so many rows, one after another; the first layer has none.
 std::string routes(int rows, std::int32_t expert = 7) {
   std::string bytes;
-  for (int i = 0; i < rows * 2; ++i) bytes.append(reinterpret_cast<const char*>(&expert), 4);
+  for (int i = 0; i < rows * 3; ++i) {
+    const std::int32_t told = i % 3 == 0 ? 0 : expert;
+    bytes.append(reinterpret_cast<const char*>(&told), 4);
+  }
   return str(kEnd, R"(, "routed_experts": ")", to_base64(bytes), R"(")");
 }
 

@@ -29,17 +29,16 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
   ExecutorInfo info = {.vocab_size = static_cast<int>(c.vocab_size),
                        .max_seq_len = static_cast<int>(c.max_position_embeddings),
                        .max_drafts = options.max_drafts,
+                       .num_layers = static_cast<int>(c.num_hidden_layers),
                        .num_moe_layers = c.num_moe_layers(),
                        .num_experts = c.n_routed_experts,
                        .num_experts_per_tok = c.num_experts_per_tok,
+                       .moe_layers = c.moe_layers(),
                        .depth = runs_ahead(model) ? 2 : 1,
                        .num_shards = model.shard().shape.num_sequence_shards(),
                        // Drafts need the tokens of the step before.
                        .num_stages = options.max_drafts > 0 ? 1 : model.shard().shape.pp,
                        .tells_keys = model.shard().shape.pp * model.shard().shape.cp == 1};
-  for (int i = 0; i < c.num_hidden_layers; ++i) {
-    if (!c.layers[i].is_dense()) info.moe_layers.push_back(i);
-  }
   if (info.num_stages > 1) info.depth = info.num_stages + 1;
   return info;
 }

@@ -30,6 +30,7 @@ struct TestServerOptions {
   EngineOptions engine = {};
   FakeExecutorOptions executor = {.info = {.vocab_size = 3712,
                                            .max_seq_len = 4096,
+                                           .num_layers = 3,
                                            .num_moe_layers = 2,
                                            .num_experts = 4,
                                            .num_experts_per_tok = 2,

@@ -353,7 +353,7 @@ void ChatWriter::piece(const Piece& piece, const Answer& answer, std::string& ou
 
 // [row][MoE layer][chosen expert]
 Json OpenAiWriter::routed_experts_json(const Choice& choice) const {
-  const auto layers = static_cast<std::size_t>(info_.moe_layers);
+  const auto layers = info_.moe_layers.size();
   const auto chosen = static_cast<std::size_t>(info_.experts_per_token);
   if (layers * chosen == 0) return Json::Array{};
   Json::Array rows;

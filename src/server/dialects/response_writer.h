@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/queue.h"
 #include "server/answer.h"
@@ -17,7 +18,8 @@ struct ResponseInfo {
   std::string request_id = {};
   std::int64_t created = 0;  // Unix time
   std::string model = {};    // the name that the request used
-  int moe_layers = 0, experts_per_token = 0;
+  int num_layers = 0, experts_per_token = 0;
+  std::vector<int> moe_layers = {};  // their indices
   // The name of the weights that answer, which a trainer gives them.
   const Guarded<std::string>* weights = nullptr;
 };

@@ -176,18 +176,20 @@ TEST(MessagesWriter, says_why_it_stopped) {
   EXPECT_EQ(*stopped.find("stop_sequence"), Json("END"));
 }
 
-TEST(GenerateWriter, routed_experts_are_int32_in_base64) {
+TEST(GenerateWriter, routed_experts_are_int32_of_all_layers_in_base64) {
   ApiRequest request = {.api = Api::kGenerate};
   request.facts.routed_experts = true;
   Answer answer = {.prompts = {{1}}, .choices = {{}}};
   answer.choices[0].routed_experts = {1, 2, 3, 4};
-  ResponseInfo two_layers = info();
-  two_layers.moe_layers = 2;
-  two_layers.experts_per_token = 1;
-  const Json out = make_writer(request, two_layers, names())->whole(answer);
+  ResponseInfo layers = info();
+  layers.num_layers = 3;
+  layers.moe_layers = {0, 2};
+  layers.experts_per_token = 1;
+  const Json out = make_writer(request, layers, names())->whole(answer);
+  // 1, 0, 2 and 3, 0, 4: the layer between has no experts.
   EXPECT_EQ(dump_json(*out.find("meta_info")->find("routed_experts")),
-            "\"AQAAAAIAAAADAAAABAAAAA==\"");
-  EXPECT_EQ(dump_json(*out.find("meta_info")->find("routed_experts_shape")), "[2,2,1]");
+            "\"AQAAAAAAAAACAAAAAwAAAAAAAAAEAAAA\"");
+  EXPECT_EQ(dump_json(*out.find("meta_info")->find("routed_experts_shape")), "[2,3,1]");
 }
 
 TEST(TokenNames, parts_of_characters_have_their_bytes) {

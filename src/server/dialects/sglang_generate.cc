@@ -1,5 +1,6 @@
 #include "server/dialects/sglang_generate.h"
 
+#include <algorithm>
 #include <bit>
 #include <span>
 #include <utility>
@@ -48,6 +49,26 @@ Json finish_json(const Choice& choice) {
     out.set("matched", *finish.stop_string);
   } else if (finish.reason == FinishReason::kStop && !choice.tokens.empty()) {
     out.set("matched", choice.tokens.back());
+  }
+  return out;
+}
+
+// [rows, layers, chosen experts] of [rows, MoE layers, chosen experts]: as in SGLang, layers
+// without experts have zeros.
+std::vector<std::int32_t> experts_of_layers(const std::vector<std::uint16_t>& chosen,
+                                            const ResponseInfo& info) {
+  const auto k = static_cast<std::size_t>(info.experts_per_token);
+  const std::size_t row = info.moe_layers.size() * k;
+  const std::size_t rows = row == 0 ? 0 : chosen.size() / row;
+  const auto num_layers = static_cast<std::size_t>(info.num_layers);
+  std::vector<std::int32_t> out(rows * num_layers * k);
+  auto from = chosen.begin();
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (const int layer : info.moe_layers) {
+      const std::size_t to = (i * num_layers + static_cast<std::size_t>(layer)) * k;
+      std::copy_n(from, k, out.begin() + static_cast<std::ptrdiff_t>(to));
+      from += info.experts_per_token;
+    }
   }
   return out;
 }
@@ -216,12 +237,12 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
   }
   if (request_.facts.routed_experts && ended) {
     static_assert(std::endian::native == std::endian::little);
-    const std::vector<std::int32_t> ids(choice.routed_experts.begin(), choice.routed_experts.end());
+    const std::vector<std::int32_t> ids = experts_of_layers(choice.routed_experts, info_);
     meta.set("routed_experts",
              to_base64({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]}));
-    const int per_row = std::max(info_.moe_layers * info_.experts_per_token, 1);
+    const int per_row = std::max(info_.num_layers * info_.experts_per_token, 1);
     meta.set("routed_experts_shape", Json::Array{static_cast<int>(ids.size()) / per_row,
-                                                 info_.moe_layers, info_.experts_per_token});
+                                                 info_.num_layers, info_.experts_per_token});
   }
   return Json::Object{{"text", choice.text()},
                       {"output_ids", ids_json(choice.tokens)},
