@@ -431,6 +431,20 @@ TEST(ResponsesRequest, items_become_messages) {
   EXPECT_EQ(dump_json(*p.request.form.echoed.find("instructions")), "\"I\"");
 }
 
+// Copying those before for each would take minutes.
+TEST(ResponsesRequest, many_calls_are_put_together_in_place) {
+  constexpr std::size_t kCalls = 30'000;
+  std::string items = R"({"role": "user", "content": "q"})";
+  for (std::size_t i = 0; i < kCalls; ++i)
+    items += str(R"(,{"type":"function_call","call_id":")", i, R"(","name":"f"})");
+  const Parsed p = responses(R"("input": [)" + items + "]");
+  ASSERT_FALSE(p.error) << p.error->message;
+  ASSERT_EQ(p.request.chat->messages.size(), 2u);
+  const Json::Array& calls = p.request.chat->messages[1].find("tool_calls")->as_array();
+  ASSERT_EQ(calls.size(), kCalls);
+  EXPECT_EQ(*calls.back().find("id"), Json(str(kCalls - 1)));
+}
+
 TEST(GenerateRequest, sampling_params_arrive) {
   const Parsed p = generate(R"("input_ids": [1, 2], "return_logprob": true,
       "top_logprobs_num": 2, "logprob_start_len": 0, "return_routed_experts": true,

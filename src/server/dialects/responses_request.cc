@@ -65,10 +65,9 @@ class ItemReader {
     item.text("arguments", arguments);
     std::optional<Json> parsed = parse_arguments(arguments);
     if (!parsed) return item.fail("arguments", str(item.path("arguments"), " is no JSON object"));
-    const Json* before = pending().find("tool_calls");
-    Json::Array calls = before ? before->as_array() : Json::Array{};
-    calls.push_back(call_json(id, name, std::move(*parsed)));
-    pending().set("tool_calls", std::move(calls));
+    Json& message = pending();
+    if (!message.find("tool_calls")) message.set("tool_calls", Json::Array{});
+    message.find("tool_calls")->as_array().push_back(call_json(id, name, std::move(*parsed)));
   }
 
   void read_output(RequestReader& item) {
