@@ -5,15 +5,14 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "server/dialects/chat_messages.h"
 #include "server/plain_content.h"
 #include "text/grammar/thinking_budget.h"
 
 namespace glint {
 namespace {
 
-// Templates make some hundred bytes of each value, and read texts several times. A million tokens
-// are four million bytes or so.
-constexpr std::size_t kMaxChatValues = std::size_t{1} << 18;
+// Templates read texts several times. A million tokens are four million bytes or so.
 constexpr std::size_t kMaxChatBytes = std::size_t{16} << 20;
 // Merging one word takes sixty times its bytes.
 constexpr std::size_t kMaxWordBytes = std::size_t{1} << 20;
@@ -85,34 +84,29 @@ Result<std::vector<TokenId>, ApiError> encode_one(const ApiRequest& request,
   return std::move(tokens).value();
 }
 
-// The size of a conversation, checked before the template sees it.
-struct ChatSize {
-  std::size_t values = 0, bytes = 0;
+std::size_t count_text(const Json& json) {
+  std::size_t bytes = json.is_string() ? json.as_string().size() : 0;
+  if (json.is_array())
+    for (const Json& item : json.as_array()) bytes += count_text(item);
+  if (json.is_object())
+    for (const auto& [key, value] : json.as_object()) bytes += key.size() + count_text(value);
+  return bytes;
+}
 
-  void add(const Json& json) {
-    ++values;
-    if (json.is_string()) bytes += json.as_string().size();
-    if (json.is_array())
-      for (const Json& item : json.as_array()) add(item);
-    if (!json.is_object()) return;
-    for (const auto& [key, value] : json.as_object()) {
-      bytes += key.size();
-      add(value);
-    }
-  }
-};
-
+// Before the template sees it.
 ApiStatus check_chat_size(const ChatInput& chat) {
-  ChatSize size;
-  for (const Json& message : chat.messages) size.add(message);
-  size.add(chat.tools);
-  size.add(chat.kwargs);
-  if (size.values > kMaxChatValues)
-    return ApiError{.message = str("the messages and tools hold ", size.values,
+  std::size_t values = count_values(chat.tools) + count_values(chat.kwargs);
+  std::size_t bytes = count_text(chat.tools) + count_text(chat.kwargs);
+  for (const Json& message : chat.messages) {
+    values += count_values(message);
+    bytes += count_text(message);
+  }
+  if (values > kMaxChatValues)
+    return ApiError{.message = str("the messages and tools hold ", values,
                                    " values; a conversation may have ", kMaxChatValues),
                     .param = "messages"};
-  if (size.bytes > kMaxChatBytes)
-    return ApiError{.message = str("the messages and tools hold ", size.bytes,
+  if (bytes > kMaxChatBytes)
+    return ApiError{.message = str("the messages and tools hold ", bytes,
                                    " bytes of text; a conversation may have ", kMaxChatBytes),
                     .param = "messages"};
   return Ok{};

@@ -84,6 +84,21 @@ TEST(ServerLimits, conversations_and_texts_are_bounded) {
       std::string::npos);
 }
 
+// They are texts of the body, and values of the conversation.
+TEST(ServerLimits, arguments_of_calls_are_bounded_together) {
+  const TestServer server;
+  const std::string fields =
+      R"("name": "f", "arguments": "{\"a\":)" + list_of("0", 150'000) + R"(}")";
+  const std::string calls = list_of(R"({"function": {)" + fields + "}}", 2);
+  EXPECT_EQ(refusal(server, "/v1/chat/completions",
+                    R"({"messages": [{"role": "assistant", "tool_calls": )" + calls + "}]}"),
+            "messages[0].tool_calls[1].function.arguments are no JSON object: line 1, column "
+            "224292: too many values");
+  const std::string items = list_of(R"({"type": "function_call", )" + fields + "}", 2);
+  EXPECT_EQ(refusal(server, "/v1/responses", R"({"input": )" + items + "}"),
+            "input[1].arguments is no JSON object: line 1, column 224292: too many values");
+}
+
 TEST(ServerLimits, ids_of_clients_are_harmless_everywhere) {
   const TestServer server;
   for (const char* id : {"a\\nb", "a b", "\\u001b[31m", "\\u0000"}) {

@@ -238,12 +238,13 @@ Json MessagesWriter::whole(const Answer& answer) {
     content.push_back(Json::Object{
         {"type", "thinking"}, {"thinking", *parsed.reasoning}, {"signature", info_.id}});
   if (parsed.content) content.push_back(Json::Object{{"type", "text"}, {"text", *parsed.content}});
-  for (std::size_t i = 0; i < parsed.calls.size(); ++i)
-    content.push_back(Json::Object{
-        {"type", "tool_use"},
-        {"id", call_id(info_, 0, static_cast<int>(i))},
-        {"name", parsed.calls[i].name},
-        {"input", parse_arguments(parsed.calls[i].arguments).value_or(Json::Object{})}});
+  for (std::size_t i = 0; i < parsed.calls.size(); ++i) {
+    const Result<Json> input = parse_json(parsed.calls[i].arguments);
+    content.push_back(Json::Object{{"type", "tool_use"},
+                                   {"id", call_id(info_, 0, static_cast<int>(i))},
+                                   {"name", parsed.calls[i].name},
+                                   {"input", input.ok() ? input.value() : Json::Object{}}});
+  }
   return message(std::move(content), answer, true);
 }
 

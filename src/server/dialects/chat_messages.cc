@@ -40,7 +40,7 @@ Result<std::string> joined(const Json& content, const std::string& path) {
   return out;
 }
 
-Json read_call(RequestReader& c) {
+Json read_call(RequestReader& c, ArgumentsReader& reader) {
   std::string id, name;
   Json arguments;
   c.text("id", id);
@@ -49,30 +49,28 @@ Json read_call(RequestReader& c) {
     f.require("name");
     f.value("arguments", arguments, {"string", "object"});
     if (!arguments.is_string()) return;
-    const std::string text = arguments.as_string();
-    if (std::optional<Json> parsed = parse_arguments(text)) {
-      arguments = std::move(*parsed);
-    } else {
-      f.fail("arguments", str(f.path("arguments"), " are no JSON object: ", quoted(text)));
-    }
+    Result<Json> parsed = reader.read(arguments.as_string());
+    if (!parsed.ok())
+      return f.fail("arguments", str(f.path("arguments"), " are ", parsed.error().message));
+    arguments = std::move(parsed).value();
   });
   c.require("function");
   if (arguments.is_null()) arguments = Json::Object{};
   return call_json(id, name, std::move(arguments));
 }
 
-void read_assistant(RequestReader& m, Json& out) {
+void read_assistant(RequestReader& m, ArgumentsReader& reader, Json& out) {
   std::string reasoning;
   m.text("reasoning", reasoning);
   m.text("thinking", reasoning);
   m.text("reasoning_content", reasoning);
   if (!reasoning.empty()) out.set("reasoning_content", reasoning);
   Json::Array calls;
-  m.list("tool_calls", [&](RequestReader& c) { calls.push_back(read_call(c)); });
+  m.list("tool_calls", [&](RequestReader& c) { calls.push_back(read_call(c, reader)); });
   if (!calls.empty()) out.set("tool_calls", std::move(calls));
 }
 
-void read_message(RequestReader& m, ChatInput& chat) {
+void read_message(RequestReader& m, ArgumentsReader& reader, ChatInput& chat) {
   std::string role;
   m.one_of("role", role, {"system", "developer", "user", "assistant", "tool", "function"});
   m.require("role");
@@ -89,7 +87,7 @@ void read_message(RequestReader& m, ChatInput& chat) {
   if (!content && !may_be_null && m.reading() && role != "assistant" && m.ok())
     return m.fail("content", str(m.path("content"), " is missing"), "missing_required_parameter");
   Json out = Json::Object{{"role", role}, {"content", content.value_or("")}};
-  if (!m.reading() || role == "assistant") read_assistant(m, out);
+  if (!m.reading() || role == "assistant") read_assistant(m, reader, out);
   std::string id, name;
   m.text("tool_call_id", id);
   m.text("name", name);
@@ -120,23 +118,37 @@ ChatInput& begin_chat(ApiRequest& request, const ParseContext& context) {
 }
 
 void read_messages(RequestReader& r, ChatInput& chat) {
-  r.list("messages", [&](RequestReader& m) { read_message(m, chat); });
+  ArgumentsReader reader;
+  r.list("messages", [&](RequestReader& m) { read_message(m, reader, chat); });
   if (r.reading()) r.require("messages");
   if (r.reading() && r.ok() && chat.messages.empty())
     r.fail("messages", "messages is empty; expected at least one message");
 }
 
 Json call_json(const std::string& id, const std::string& name, Json arguments) {
-  return Json::Object{{"id", id},
-                      {"type", "function"},
-                      {"function", Json::Object{{"name", name}, {"arguments", arguments}}}};
+  Json function = Json::Object{{"name", name}};
+  function.set("arguments", std::move(arguments));
+  Json call = Json::Object{{"id", id}, {"type", "function"}};
+  call.set("function", std::move(function));
+  return call;
 }
 
-std::optional<Json> parse_arguments(const std::string& text) {
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json::Object{};
-  Result<Json> parsed = parse_json(text);
-  if (!parsed.ok() || !parsed.value().is_object()) return {};
-  return std::move(parsed).value();
+std::size_t count_values(const Json& json) {
+  std::size_t count = 1;
+  if (json.is_array())
+    for (const Json& item : json.as_array()) count += count_values(item);
+  if (json.is_object())
+    for (const auto& [key, value] : json.as_object()) count += count_values(value);
+  return count;
+}
+
+Result<Json> ArgumentsReader::read(const std::string& text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json(Json::Object{});
+  GLINT_TRY(Json parsed, parse_json(text, {.max_values = values_left_, .max_members = values_left_})
+                             .in("no JSON object"));
+  if (!parsed.is_object()) return invalid("no JSON object: " + quoted(text));
+  values_left_ -= count_values(parsed);
+  return parsed;
 }
 
 }  // namespace glint

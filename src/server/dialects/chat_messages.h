@@ -8,6 +8,12 @@
 
 namespace glint {
 
+// Values that a conversation may have with its tools. Templates make some hundred bytes of each.
+inline constexpr std::size_t kMaxChatValues = std::size_t{1} << 18;
+
+// How many values there are in one, itself among them.
+std::size_t count_values(const Json& json);
+
 // Begins the conversation, with the server's own chat_template_kwargs.
 ChatInput& begin_chat(ApiRequest& request, const ParseContext& context);
 
@@ -17,8 +23,17 @@ void read_messages(RequestReader& r, ChatInput& chat);
 // A call in an assistant's message, as templates expect it.
 Json call_json(const std::string& id, const std::string& name, Json arguments);
 
-// The arguments of a call as an object, empty for a blank text; nothing if the text is none.
-std::optional<Json> parse_arguments(const std::string& text);
+// The arguments of the calls of one conversation. They are JSON in texts, whose values no limit of
+// the body counts.
+class ArgumentsReader {
+ public:
+  // As an object, empty for a blank text. Fails if the text is none, or the calls so far have more
+  // values than a conversation may.
+  Result<Json> read(const std::string& text);
+
+ private:
+  std::size_t values_left_ = kMaxChatValues;
+};
 
 // A field that holds a text or parts, joined: [{"type": "text", "text": "a"}, "b"] -> "ab". Nothing
 // if there is none, or what is no text, at which the reader fails.

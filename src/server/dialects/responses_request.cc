@@ -63,11 +63,14 @@ class ItemReader {
     item.text("name", name);
     item.require("name");
     item.text("arguments", arguments);
-    std::optional<Json> parsed = parse_arguments(arguments);
-    if (!parsed) return item.fail("arguments", str(item.path("arguments"), " is no JSON object"));
+    Result<Json> parsed = reader_.read(arguments);
+    if (!parsed.ok())
+      return item.fail("arguments", str(item.path("arguments"), " is ", parsed.error().message));
     Json& message = pending();
     if (!message.find("tool_calls")) message.set("tool_calls", Json::Array{});
-    message.find("tool_calls")->as_array().push_back(call_json(id, name, std::move(*parsed)));
+    message.find("tool_calls")
+        ->as_array()
+        .push_back(call_json(id, name, std::move(parsed).value()));
   }
 
   void read_output(RequestReader& item) {
@@ -96,6 +99,7 @@ class ItemReader {
   }
 
   ChatInput& chat_;
+  ArgumentsReader reader_;
   Json pending_;
 };
 
