@@ -34,12 +34,6 @@ const char* id_prefix(Api api) {
   return "gen-";
 }
 
-// As much of it as a session looks at.
-std::shared_ptr<const GrammarSpec> outline(const GrammarSpec& spec) {
-  return std::make_shared<const GrammarSpec>(
-      GrammarSpec{.kind = spec.kind, .lenient = spec.lenient && !spec.instead});
-}
-
 // Frees the fields that only preparing needed; they would be held in the queue and until the end.
 void forget_prompt(ApiRequest& request) {
   if (request.chat) *request.chat = {};
@@ -48,7 +42,7 @@ void forget_prompt(ApiRequest& request) {
   request.bad_words = {};
   request.end.stop = {};
   request.end.stop_ids = {};
-  if (request.grammar) request.grammar = outline(*request.grammar);
+  request.grammar = {};
 }
 
 // The choice that has this id, of an answer that has several.

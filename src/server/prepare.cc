@@ -199,10 +199,10 @@ ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int 
 
 namespace {
 
-// Where calls are only text, nothing holds them to a form.
-bool needs_grammar(const ApiRequest& request, const DeltaOptions& deltas) {
+// Whether the client asked for a form of its answer; tools alone do not.
+bool is_constrained(const ApiRequest& request) {
   const std::shared_ptr<const GrammarSpec>& spec = request.grammar;
-  return spec && (!spec->lenient || spec->instead || deltas.parse_tools);
+  return spec && (!spec->lenient || spec->instead);
 }
 
 std::int64_t count_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
@@ -228,7 +228,9 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   Prepared out = {.deltas = delta_options(request, config)};
   GLINT_TRY_STATUS(encode_prompts(request, model, config.max_model_len, out));
   out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
-  out.needs_grammar = needs_grammar(request, out.deltas);
+  out.constrained = is_constrained(request);
+  // Where calls are only text, nothing holds them to a form.
+  out.needs_grammar = out.constrained || (request.grammar && out.deltas.parse_tools);
   out.after_reasoning = out.deltas.in_reasoning;
   out.hide_answer = request.end.max_tokens == 0;
   out.prompt_scores = count_prompt_scores(request, out);

@@ -39,6 +39,7 @@ struct Prepared {
   // One for each prompt and choice, choices of a prompt together. Ids are 0 and constraints not
   // set: see constraint_of.
   std::vector<Request> requests = {};
+  bool constrained = false;    // the client asked for a form of its answer
   bool needs_grammar = false;  // the request's own, compiled; then `grammar` is to be set
   std::shared_ptr<const CompiledGrammar> grammar = {};
   bool after_reasoning = false;  // the grammar begins after </think>

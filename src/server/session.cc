@@ -272,8 +272,7 @@ void Session::end(int status) {
   record.temperature = request_.sampling.temperature;
   record.top_p = request_.sampling.top_p;
   record.stream = request_.form.stream;
-  record.constrained =
-      request_.grammar && (!request_.grammar->lenient || request_.grammar->instead);
+  record.constrained = prepared_.constrained;
   for (const Choice& choice : answer_.choices) {
     record.finish_reasons.push_back(name_of(choice.finish.reason));
     record.longest_answer = std::max(record.longest_answer, static_cast<int>(choice.tokens.size()));
