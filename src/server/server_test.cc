@@ -20,6 +20,9 @@ TEST(Server, tokens_and_templates_without_the_engine) {
   EXPECT_EQ(at(tokens, "count"), str(tokens.find("tokens")->as_array().size()));
   const Json text = server.post("/detokenize", R"({"tokens": )" + at(tokens, "tokens") + "}");
   EXPECT_EQ(at(text, "prompt"), "Hello world");
+  const Json none = server.post("/detokenize", R"({"tokens": [], "return_token_strs": true})");
+  EXPECT_EQ(dump_json(none), R"({"prompt":"","text":"","token_strs":[]})");
+  EXPECT_EQ(server.send("POST", "/detokenize", R"({"tokens": [], "model": "other"})").status, 404);
   const std::string messages = R"({"messages": [{"role": "user", "content": "Hi"}]})";
   EXPECT_EQ(at(server.post("/apply-template", messages), "prompt"),
             "[gMASK]<sop><|user|>Hi<|assistant|><think>");

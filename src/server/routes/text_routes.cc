@@ -100,6 +100,10 @@ void read_detokenize(RequestReader& r, DetokenizeRequest& request, const ParseCo
   r.text("model", request.model);
   r.boolean("skip_special_tokens", request.skip_special);
   r.boolean("return_token_strs", request.return_strings);
+  if (const Json* tokens = r.find("tokens"); tokens && *tokens == Json(Json::Array{})) {
+    request.lists.emplace_back();  // the empty text
+    return;
+  }
   ApiRequest scratch;
   read_prompts(r, "tokens", scratch, context);
   r.require("tokens");
@@ -112,9 +116,6 @@ void read_detokenize(RequestReader& r, DetokenizeRequest& request, const ParseCo
 
 void detokenize(ServerCore& core, const Json& json, Reply reply) {
   const Generations& g = *core.generations;
-  // A list without tokens is the empty text.
-  if (const Json* tokens = json.find("tokens"); tokens && *tokens == Json(Json::Array{}))
-    return reply.respond(Json::Object{{"prompt", ""}, {"text", ""}});
   DetokenizeRequest request;
   ApiStatus status =
       read_body(json, [&](RequestReader& r) { read_detokenize(r, request, g.parse_context()); });
