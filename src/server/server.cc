@@ -283,9 +283,6 @@ Status Server::mend() {
   return impl_->core.generations->engine().control({.kind = ExecutorCommand::Kind::kRecover});
 }
 
-EngineStats Server::stats() const {
-  Generations* const g = impl_->core.opened();
-  return g ? g->engine().stats() : EngineStats{};
-}
+EngineStats Server::stats() const { return impl_->core.stats(); }
 
 }  // namespace glint

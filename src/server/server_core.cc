@@ -26,6 +26,11 @@ ApiStatus ServerCore::ready() const {
   return not_ready_error(name_of(now));
 }
 
+EngineStats ServerCore::stats() const {
+  Generations* const g = opened();
+  return g ? g->engine().stats() : EngineStats{};
+}
+
 const Route* find_route(const std::vector<Route>& routes, std::string_view method,
                         std::string_view path, std::string& allow) {
   if (method == "HEAD") method = "GET";

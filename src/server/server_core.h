@@ -30,6 +30,8 @@ struct ServerCore {
     return state == ServerState::kStarting ? nullptr : generations.get();
   }
 
+  EngineStats stats() const;  // zeros while there is no model
+
   const ServerConfig config;
   const std::int64_t started = unix_seconds();
   const std::shared_ptr<Metrics> metrics;

@@ -9,11 +9,6 @@
 namespace glint {
 namespace {
 
-EngineStats stats_of(const ServerCore& core) {
-  Generations* const g = core.opened();
-  return g ? g->engine().stats() : EngineStats{};
-}
-
 // 200 while requests are served.
 void health(const ServerCore& core, Reply reply) {
   if (ApiStatus status = core.ready(); !status.ok()) return reply.fail(status.error());
@@ -171,7 +166,7 @@ Json server_info(const ServerCore& core) {
                       {"config", core.config.info},
                       {"ranks", g ? g->ranks() : Json()},
                       {"experts", expert_places_json(core)},
-                      {"engine", stats_json(stats_of(core))}};
+                      {"engine", stats_json(core.stats())}};
 }
 
 Json model_info(const ServerCore& core) {
@@ -264,7 +259,7 @@ void add_info_routes(ServerCore& core, std::vector<Route>& routes) {
   }
   routes.push_back(get("/metrics", "Counters in Prometheus' format.", [&core](Reply reply) {
     reply.respond(HttpResponse{.headers = {{"content-type", Metrics::content_type()}},
-                               .body = core.metrics->text(stats_of(core), expert_places(core))});
+                               .body = core.metrics->text(core.stats(), expert_places(core))});
   }));
   routes.back().access = RouteAccess::kFree;
   routes.back().quick = false;
