@@ -204,6 +204,9 @@ void Server::Impl::enqueue(const Route& route, HttpRequest request, const Reply&
   threads.post([this, &route, waiting, reply = Reply(reply)]() mutable {
     std::optional<HttpRequest> taken = waiting->take();
     if (!taken) return;
+    // The server may have begun to end while it waited.
+    if (route.needs_model)
+      if (ApiStatus status = core.ready(); !status.ok()) return reply.fail(status.error());
     const bool is_large = taken->body.size() >= kLargeBody;
     reply.guard([&] { run(route, std::move(*taken), reply); });
     if (is_large) release_free_memory();

@@ -215,6 +215,23 @@ TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
   drainer.join();
 }
 
+TEST(ServerClients, bodies_that_wait_to_be_read_when_a_drain_begins_are_503) {
+  TestServer server;  // one thread reads
+  const std::string body = R"({"prompt": ")" + std::string(900'000, 'a') + "\"}";
+  std::atomic<int> answered = 0, refused = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 32; ++i) {
+    clients.emplace_back([&] {
+      refused += server.send("POST", "/tokenize", body).status == 503;
+      ++answered;
+    });
+  }
+  while (answered == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  server->drain(0);
+  for (std::thread& client : clients) client.join();
+  EXPECT_GT(refused, 0);
+}
+
 TEST(ServerClients, answers_that_have_not_begun_when_a_drain_ends_are_503_with_retry_after) {
   TestServerOptions options = slow_options();
   options.engine.scheduler.max_running = 1;
