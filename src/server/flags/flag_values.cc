@@ -95,6 +95,18 @@ Result<Converted> no_adapters(const std::string& value) {
                      "; merge it into the checkpoint, or leave the flag out"));
 }
 
+// Flags by which another server lets only some connect.
+Result<Converted> open_to_all(const std::string& value) {
+  return invalid(str(quoted(value),
+                     " is not available, and without it the server is open to everybody who "
+                     "reaches its port; use --host, --api-key or a proxy"));
+}
+
+Result<Converted> no_client_certificates(const std::string& value) {
+  if (value == "0") return Converted{value};
+  return open_to_all(value);
+}
+
 constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"dtype", dtype},
     {"kv_dtype", kv_dtype},
@@ -110,6 +122,8 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"sampling_defaults", sampling_defaults},
     {"only_raw", only_raw},
     {"no_adapters", no_adapters},
+    {"open_to_all", open_to_all},
+    {"no_client_certificates", no_client_certificates},
 };
 
 }  // namespace
