@@ -148,6 +148,14 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
   EXPECT_EQ(sharing(Dialect::kSglang, "--model-path m --tp 8 --attn-cp-size 4"),
             (Sharing{2, 4, 4}));
   EXPECT_EQ(sharing(Dialect::kTrtllm, "m --tp_size 2 --cp_size 2"), (Sharing{2, 2, 2}));
+  const auto refusal = [](const char* line) {
+    return serve(Dialect::kSglang, words(str("--model-path m --tp 8 ", line))).error;
+  };
+  EXPECT_EQ(refusal("--dp 3 --enable-dp-attention"), "--tp is 8, which --dp 3 does not divide");
+  EXPECT_EQ(refusal("--dp 0 --enable-dp-attention"), "--tp is 8, which --dp 0 does not divide");
+  EXPECT_EQ(refusal("--dp 2 --enable-dp-attention --attn-cp-size 3"),
+            "--tp is 8, which --dp 2 times --attn-cp-size 3 does not divide");
+  EXPECT_EQ(refusal("--attn-cp-size 3"), "--tp is 8, which --attn-cp-size 3 does not divide");
   EXPECT_EQ(serve(Dialect::kGlint, words("m --dp two")).error,
             "--dp expects a number, got \"two\"");
 }

@@ -51,6 +51,15 @@ std::string name_in_errors(const FlagRule& part) {
   return part.target == "method" ? "speculation by" : "a draft model";
 }
 
+// Ranks of each shard, where --tp counts those of all `dp` times `cp`.
+Result<int> divided(int tp, int dp, int cp) {
+  const std::int64_t shards = std::int64_t{dp} * cp;
+  if (dp >= 1 && cp >= 1 && tp % shards == 0) return static_cast<int>(tp / shards);
+  std::string flags = dp == 1 ? "" : str("--dp ", dp);
+  if (cp != 1) flags += str(flags.empty() ? "" : " times ", "--attn-cp-size ", cp);
+  return invalid(str("--tp is ", tp, ", which ", flags, " does not divide"));
+}
+
 class Translator {
  public:
   Translator(Dialect dialect, const OptionList& own)
@@ -456,14 +465,14 @@ Status Translator::finish_layout() {
   GLINT_TRY(sizes["dp"],
             balances_outside() ? shards_of_server(sizes["dp"]) : deal_out_shards(sizes["dp"]));
   out_.headless = layout_["headless"] == "true";
-  if (layout_["attention-dp"] == "true") {
-    if (layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
-    sizes["tp"] = std::max(sizes["tp"] / std::max(sizes["dp"], 1), 1);
+  const bool is_sharded = layout_["attention-dp"] == "true";
+  if (is_sharded && layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
+  if (!layout_["tp"].empty()) {
+    GLINT_TRY(sizes["tp"], divided(sizes["tp"], is_sharded ? sizes["dp"] : 1,
+                                   dialect_ == Dialect::kSglang ? sizes["cp"] : 1));
   }
   // glint's --dp counts the shards that share sequences, too.
-  const int cp = std::max(sizes["cp"], 1);
-  if (dialect_ == Dialect::kSglang) sizes["tp"] = std::max(sizes["tp"] / cp, 1);
-  if (dialect_ != Dialect::kGlint) sizes["dp"] *= cp;
+  if (dialect_ != Dialect::kGlint) sizes["dp"] *= sizes["cp"];
   if (layout_["all-experts"] == "true" && layout_["ep"].empty())
     sizes["ep"] = sizes["tp"] * sizes["dp"];
   for (const auto& [name, size] : sizes) {
