@@ -433,6 +433,21 @@ TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
       serve(Dialect::kVllm, words("m --enable-lora --lora-modules a=/x")).error,
       "--lora-modules: there are no adapters, so nothing would be served as \"a=/x\"; merge it "
       "into the checkpoint, or leave the flag out");
+  EXPECT_EQ(serve(Dialect::kSglang, words("--model-path m --stream-output")).error,
+            "--stream-output: pieces of a stream of /generate hold all before them, and not only "
+            "what is new; leave the flag out, and cut them");
+  EXPECT_EQ(serve(Dialect::kVllm,
+                  {"m", "--structured-outputs-config", R"({"disable_any_whitespace": true})"})
+                .error,
+            "--structured-outputs-config.disable_any_whitespace: blanks in JSON are bounded, and "
+            "not forbidden; leave the flag out, or ask for a grammar without them");
+  EXPECT_EQ(serve(Dialect::kVllm,
+                  {"m", "--structured-outputs-config", R"({"disable_any_whitespace": false})"})
+                .error,
+            "");
+  EXPECT_EQ(
+      serve(Dialect::kSglang, words("--model-path m --allow-auto-truncate")).translated.ignored,
+      std::vector<std::string>{"--allow-auto-truncate (a prompt that does not fit is refused)"});
   EXPECT_EQ(serve(Dialect::kVllm, words("m --uds /run/s")).error,
             "--uds: \"/run/s\" is not available, and without it the server is open to everybody "
             "who reaches its port; use --host, --api-key or a proxy");

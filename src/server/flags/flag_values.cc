@@ -107,6 +107,18 @@ Result<Converted> no_client_certificates(const std::string& value) {
   return open_to_all(value);
 }
 
+Result<Converted> whole_pieces(const std::string&) {
+  return invalid(
+      "pieces of a stream of /generate hold all before them, and not only what is new; leave the "
+      "flag out, and cut them");
+}
+
+Result<Converted> some_blanks(const std::string&) {
+  return invalid(
+      "blanks in JSON are bounded, and not forbidden; leave the flag out, or ask for a "
+      "grammar without them");
+}
+
 constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"dtype", dtype},
     {"kv_dtype", kv_dtype},
@@ -123,6 +135,8 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"only_raw", only_raw},
     {"no_adapters", no_adapters},
     {"open_to_all", open_to_all},
+    {"whole_pieces", whole_pieces},
+    {"some_blanks", some_blanks},
     {"no_client_certificates", no_client_certificates},
 };
 

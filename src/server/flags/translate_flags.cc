@@ -230,6 +230,8 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
   bool on = true;
   if (setting.value && !option_detail::parse(*setting.value, on))
     return invalid(str(setting.shown, " expects true or false, got ", quoted(*setting.value)));
+  // A function of a switch tells why it cannot be on.
+  if (on && rule.convert != nullptr) GLINT_TRY_STATUS(rule.convert("true").in(setting.shown));
   if (rule.does == Does::kIgnore) {
     ignore(setting, rule.target);
   } else if (rule.does == Does::kLayout) {
