@@ -316,6 +316,27 @@ TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {
   EXPECT_EQ(dotted.options.spec, "mtp:3") << dotted.error;
 }
 
+TEST(ServeDialect, json_that_is_none_is_refused) {
+  EXPECT_EQ(serve(Dialect::kVllm, {"m", "--speculative-config", "{'method':'mtp'}"}).error,
+            "--speculative-config: line 1, column 2: syntax error");
+  EXPECT_NE(serve(Dialect::kVllm, {"m", "--eplb-config", R"({"window_size": 1)"})
+                .error.find("--eplb-config: line 1"),
+            std::string::npos);
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --compilation-config 3")).error, "");
+  const auto file = [](Dialect dialect, const std::string& text) {
+    const std::string path = write_temporary("serve_dialect_group.yaml", text);
+    const Served served = serve(dialect, {"m", "--config", path});
+    return served.error.empty() ? served.options.spec
+                                : served.error.substr(std::min(path.size(), served.error.size()));
+  };
+  EXPECT_EQ(file(Dialect::kTrtllm, "speculative_config: mtp\n"),
+            ": speculative_config is a text; expected keys and values");
+  EXPECT_EQ(file(Dialect::kTrtllm, "kv_cache_config: [fp8]\n"),
+            ": kv_cache_config is a list; expected keys and values");
+  EXPECT_EQ(file(Dialect::kVllm, "compilation-config: 3\n"), "");
+  EXPECT_EQ(file(Dialect::kVllm, "speculative-config: '{\"method\": \"mtp\"}'\n"), "mtp:1");
+}
+
 TEST(ServeDialect, json_may_be_written_as_the_file_writes_its_own) {
   const std::string file =
       write_temporary("serve_dialect_json.yaml",

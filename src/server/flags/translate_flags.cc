@@ -60,6 +60,12 @@ Result<int> divided(int tp, int dp, int cp) {
   return invalid(str("--tp is ", tp, ", which ", flags, " does not divide"));
 }
 
+// The object or the list that a text holds; null if it is neither.
+Result<Json> json_in(const std::string& text) {
+  if (!text.starts_with('{') && !text.starts_with('[')) return Json();
+  return parse_json(text);
+}
+
 class Translator {
  public:
   Translator(Dialect dialect, const OptionList& own)
@@ -72,6 +78,7 @@ class Translator {
   const FlagRule* find_rule(std::string_view name) const;
   const Option* find_own(std::string_view name) const;
   bool takes_json(std::string_view name) const;
+  Result<Json> group_in(const std::string& name, const Json& value, const std::string& shown) const;
   Status apply(const Setting& setting);
   Status switch_off(const Setting& given);
   Status apply_rule(const FlagRule& rule, const Setting& setting);
@@ -278,6 +285,20 @@ Status Translator::switch_off(const Setting& given) {
   return off ? apply(setting) : Ok{};
 }
 
+// The members of the group that `name` names in a file, which may be JSON in a text; null: it names
+// none. A number stays: compilation-config may be a level.
+Result<Json> Translator::group_in(const std::string& name, const Json& value,
+                                  const std::string& shown) const {
+  const FlagRule* rule = find_rule(name);
+  const std::string group = name + ".*";
+  const bool is_group = rule != nullptr && rule->takes == Takes::kJson &&
+                        contains(rule->names, std::string_view(group));
+  if (!is_group || value.is_number()) return Json();
+  GLINT_TRY(Json members, json_in(value.is_string() ? value.as_string() : "").in(shown));
+  if (members.is_object()) return members;
+  return invalid(str(shown, " is ", value.kind(), "; expected keys and values"));
+}
+
 // `value`, of a file or a flag of JSON: objects are flags of their members, but where an option of
 // `glint serve` takes JSON.
 Status Translator::apply_members(const std::string& name, const Json& value,
@@ -291,6 +312,8 @@ Status Translator::apply_members(const std::string& name, const Json& value,
     }
     return Ok{};
   }
+  GLINT_TRY(const Json group, group_in(name, value, shown));
+  if (group.is_object()) return apply_members(name, group, shown);
   const FlagRule* rule = find_rule(name);
   const Option* option = rule == nullptr ? find_own(name) : nullptr;
   const bool several =
@@ -336,9 +359,9 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
   const bool is_list = rule != nullptr && rule->takes == Takes::kValues &&
                        setting.name.find('.') != setting.name.npos;  // a member's may be JSON
   if (is_list || (rule != nullptr && rule->takes == Takes::kJson)) {
-    if (Result<Json> json = parse_json(*setting.value);
-        json.ok() && (is_list ? json.value().is_array() : json.value().is_object()))
-      return apply_members(setting.name, json.value(), setting.shown);
+    GLINT_TRY(const Json json, json_in(*setting.value).in(setting.shown));
+    if (is_list ? json.is_array() : json.is_object())
+      return apply_members(setting.name, json, setting.shown);
   }
   GLINT_TRY_STATUS(apply(setting));
   const bool several = rule != nullptr && rule->takes == Takes::kValues;
