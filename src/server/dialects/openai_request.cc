@@ -102,6 +102,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   r.integer("logprobs", logprobs, {0, context.config.max_logprobs});
   if (logprobs) request.facts.top_logprobs = *logprobs;
   read_prompt_logprobs(r, request, context);
+  read_routed_experts(r, request);
   if (const Json* suffix = r.find("suffix"); suffix && *suffix != Json(""))
     r.fail("suffix", "suffix is not supported: the model writes forwards only");
   read_sampling(r, request, context);
@@ -140,6 +141,7 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
   r.integer("max_completion_tokens", request.end.max_tokens, {1});
   read_counts(r, request);
   read_chat_logprobs(r, request, context);
+  read_routed_experts(r, request);
   r.boolean("echo", request.echo);
   r.boolean("include_reasoning", request.form.include_reasoning);
   r.boolean("separate_reasoning", request.form.parse_reasoning);

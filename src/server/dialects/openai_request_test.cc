@@ -78,7 +78,7 @@ TEST(OpenAiRequest, every_sampling_field_arrives) {
       "include_stop_str_in_output": true, "skip_special_tokens": false, "stream": true,
       "stream_options": {"include_usage": true, "continuous_usage_stats": true},
       "stream_interval": 4, "return_token_ids": true, "return_timings": true, "rid": "r",
-      "return_routed_experts": true, "unknown_field": {"x": 1}, "top_k_is_null": null)");
+      "unknown_field": {"x": 1}, "top_k_is_null": null)");
   ASSERT_FALSE(p.error) << p.error->message;
   const ApiRequest& r = p.request;
   const SamplingParams& s = r.sampling;
@@ -99,8 +99,7 @@ TEST(OpenAiRequest, every_sampling_field_arrives) {
   EXPECT_EQ(r.end.min_tokens, 3);
   EXPECT_TRUE(r.end.ignore_eos && r.end.include_stop && r.form.stream && r.form.include_usage &&
               r.form.continuous_usage);
-  EXPECT_TRUE(r.form.return_token_ids && r.form.return_timings && r.facts.routed_experts &&
-              !r.form.skip_special);
+  EXPECT_TRUE(r.form.return_token_ids && r.form.return_timings && !r.form.skip_special);
   EXPECT_EQ(r.turn.priority, -4);
   EXPECT_EQ(r.turn.cache_salt, "s");
   EXPECT_EQ(r.turn.rid, "r");
@@ -429,6 +428,15 @@ TEST(ResponsesRequest, items_become_messages) {
   EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
   EXPECT_EQ(p.request.grammar->kind, GrammarSpec::Kind::kJsonObject);
   EXPECT_EQ(dump_json(*p.request.form.echoed.find("instructions")), "\"I\"");
+}
+
+TEST(OpenAiRequest, routed_experts_are_not_streamed) {
+  const std::string fields = R"("stream": true, "return_routed_experts": true)";
+  for (const Parsed& p : {chat(fields), completion(R"("prompt": "x", )" + fields)}) {
+    ASSERT_TRUE(p.error);
+    EXPECT_EQ(p.error->message, "return_routed_experts cannot be streamed; use /generate");
+  }
+  EXPECT_TRUE(chat(R"("return_routed_experts": true)").request.facts.routed_experts);
 }
 
 // Copying those before for each would take minutes.

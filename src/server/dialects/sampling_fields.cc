@@ -149,7 +149,12 @@ void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& cont
   read_turn(r, request, context);
   read_id(r, "rid", request.turn.rid);
   read_id(r, "request_id", request.turn.rid);
+}
+
+void read_routed_experts(RequestReader& r, ApiRequest& request) {
   r.boolean("return_routed_experts", request.facts.routed_experts);
+  if (request.facts.routed_experts && request.form.stream)
+    r.fail("return_routed_experts", "return_routed_experts cannot be streamed; use /generate");
 }
 
 // The members that the type names; others mean nothing, as with the type "text".

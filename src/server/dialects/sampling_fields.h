@@ -38,6 +38,9 @@ void read_streaming(RequestReader& r, ApiRequest& request);
 // prompt_logprobs.
 void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
+// return_routed_experts, after `stream` was read.
+void read_routed_experts(RequestReader& r, ApiRequest& request);
+
 // n and best_of together with the number of prompts, after all fields were read.
 void check_choices(RequestReader& r, ApiRequest& request);
 

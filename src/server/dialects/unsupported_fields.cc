@@ -42,7 +42,9 @@ const std::vector<Unsupported>& of_sampling() {
       {"custom_logit_processor", "use logit_bias or a grammar"},
       {"lora_path", "the model has no adapters"},
       {"lora_request", "the model has no adapters"},
-      {"return_hidden_states", "the answer is tokens and log-probabilities"}};
+      {"return_hidden_states", "the answer is tokens and log-probabilities"},
+      {"return_indexer_topk", "/engine/selected_keys tells those of the prompt's last token"},
+      {"routed_experts_start_len", "routed experts are those of all rows"}};
   return fields;
 }
 
@@ -70,10 +72,13 @@ const std::vector<Unsupported>& of_api(Api api) {
       {"documents", "put them into a message"},
       {"chat_template", "the checkpoint's own is used; use chat_template_kwargs"}};
   static const std::vector<Unsupported> responses = {
+      {"return_routed_experts", "use /v1/chat/completions or /generate"},
       {"conversation", "nothing is stored; send the whole conversation as input"},
       {"prompt", "nothing is stored; send the prompt as instructions and input"}};
-  static const std::vector<Unsupported> messages = {{"mcp_servers", "bring the tools themselves"},
-                                                    {"container", "bring a tool that runs code"}};
+  static const std::vector<Unsupported> messages = {
+      {"return_routed_experts", "use /v1/chat/completions or /generate"},
+      {"mcp_servers", "bring the tools themselves"},
+      {"container", "bring a tool that runs code"}};
   switch (api) {
     case Api::kChat:
       return chat;

@@ -66,6 +66,17 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
             "supported: blanks in JSON are bounded; for others use grammar");
   EXPECT_EQ(generate(R"("sampling_params": {"stop_regex": "a+"})"),
             "sampling_params.stop_regex: sampling_params.stop_regex is not supported: use stop");
+  for (const std::string& error : {responses(R"("return_routed_experts": true)"),
+                                   messages(R"("return_routed_experts": true)")})
+    EXPECT_EQ(error,
+              "return_routed_experts: return_routed_experts is not supported: use "
+              "/v1/chat/completions or /generate");
+  EXPECT_EQ(generate(R"("return_indexer_topk": true)"),
+            "return_indexer_topk: return_indexer_topk is not supported: /engine/selected_keys "
+            "tells those of the prompt's last token");
+  EXPECT_EQ(generate(R"("return_routed_experts": true, "routed_experts_start_len": 5)"),
+            "routed_experts_start_len: routed_experts_start_len is not supported: routed experts "
+            "are those of all rows");
 }
 
 TEST(UnsupportedFields, what_says_the_default_is_not) {
