@@ -203,7 +203,7 @@ void Generations::submit(std::vector<ApiRequest> requests, Reply reply) {
   std::vector<Prepared> all;
   std::int64_t prompt_scores = 0;
   for (ApiRequest& request : requests) {
-    Result<Prepared, ApiError> prepared = prepare_for(request, reply);
+    Result<Prepared, ApiError> prepared = prepare_for(request, requests.front(), reply);
     if (!prepared.ok()) return reply.fail(prepared.error());
     prompt_scores += prepared.value().prompt_scores;
     all.push_back(std::move(prepared).value());
@@ -217,8 +217,11 @@ void Generations::submit(std::vector<ApiRequest> requests, Reply reply) {
     begin(std::move(requests[i]), std::move(all[i]), std::move(replies[i]), admitted);
 }
 
-Result<Prepared, ApiError> Generations::prepare_for(ApiRequest& request, const Reply& reply) {
+Result<Prepared, ApiError> Generations::prepare_for(ApiRequest& request, const ApiRequest& first,
+                                                    const Reply& reply) {
   GLINT_TRY_STATUS(check_model(request.model));
+  if (Status status = encode_bad_words(request, first, model_); !status.ok())
+    return api_error(status.error());
   if (request.model.empty()) request.model = config_.served_names.front();
   if (reply.context().want_timings) request.form.return_timings = true;
   request.turn.cancelled = [&reply] { return reply.gone(); };

@@ -91,7 +91,8 @@ class Generations {
   };
 
   void on_events(std::vector<TokenEvent> events);
-  Result<Prepared, ApiError> prepare_for(ApiRequest& request, const Reply& reply);
+  Result<Prepared, ApiError> prepare_for(ApiRequest& request, const ApiRequest& first,
+                                         const Reply& reply);
   // `admitted`: whether an answer of the same body has its place in the queue, which then has room
   // for all of them.
   void begin(ApiRequest request, Prepared prepared, Reply reply,

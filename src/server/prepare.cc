@@ -24,21 +24,6 @@ std::uint64_t salt_of(const ApiRequest& request) {
   return request.turn.cache_salt.empty() ? 0 : fnv1a(request.turn.cache_salt) | 1;
 }
 
-// A word alone and after a blank, which are different tokens.
-Status add_bad_words(const ApiRequest& request, const TextModel& model, SamplingParams& sampling) {
-  if (request.bad_words.empty()) return Ok{};
-  std::vector<std::vector<TokenId>> words;
-  for (const std::string& word : request.bad_words) {
-    for (const std::string& text : {word, " " + word}) {
-      GLINT_TRY(std::vector<TokenId> tokens,
-                model.tokenizer.encode(text, {.parse_special = false}));
-      if (!tokens.empty()) words.push_back(std::move(tokens));
-    }
-  }
-  sampling.bad_words = std::move(words);
-  return Ok{};
-}
-
 // How many tokens each answer may have.
 Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens,
                                     int max_model_len) {
@@ -133,6 +118,22 @@ TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vecto
     if (const auto token = this->tokenizer.id_to_token(id))
       max_token_bytes = std::max(max_token_bytes, token->size());
   if (const auto id = this->tokenizer.token_to_id("<tool_call>")) call_tokens.push_back(*id);
+}
+
+Status encode_bad_words(ApiRequest& request, const ApiRequest& first, const TextModel& model) {
+  Shared<std::vector<std::vector<TokenId>>>& out = request.sampling.bad_words;
+  if (&request != &first && request.bad_words == first.bad_words) {
+    out = first.sampling.bad_words;
+    return Ok{};
+  }
+  for (const std::string& word : request.bad_words) {
+    for (const std::string& text : {word, " " + word}) {
+      GLINT_TRY(std::vector<TokenId> tokens,
+                model.tokenizer.encode(text, {.parse_special = false}));
+      if (!tokens.empty()) out.own().push_back(std::move(tokens));
+    }
+  }
+  return Ok{};
 }
 
 Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextModel& model) {
@@ -238,8 +239,6 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
 
   Request base;
   base.sampling = request.sampling;
-  if (Status status = add_bad_words(request, model, base.sampling); !status.ok())
-    return api_error(status.error());
   if (!request.end.ignore_eos) base.stop_ids = model.stop_ids;
   std::vector<TokenId>& stops = base.stop_ids.own();
   stops.insert(stops.end(), request.end.stop_ids.begin(), request.end.stop_ids.end());

@@ -61,7 +61,12 @@ EncodeOptions encode_options(const ApiRequest& request);
 ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int max_model_len,
                          Prepared& out);
 
-// Everything but the grammar. `seed` is for requests that bring none.
+// Puts the tokens of request.bad_words into its sampling: each word alone and after a blank, which
+// are different tokens. Where they are those of `first`, whose are there, both share them.
+Status encode_bad_words(ApiRequest& request, const ApiRequest& first, const TextModel& model);
+
+// Everything but the grammar, with the bad words as they are in request.sampling. `seed` is for
+// requests that bring none.
 Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
                                    const ServerConfig& config, std::uint64_t seed);
 

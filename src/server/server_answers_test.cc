@@ -396,6 +396,33 @@ TEST(ServerAnswers, generate_takes_lists_of_prompts_with_fields_of_each) {
   EXPECT_EQ(last["3"].size(), 61u);
 }
 
+TEST(ServerAnswers, bad_words_of_a_list_are_encoded_once) {
+  Guarded<std::vector<SamplingParams>> seen;
+  TestServerOptions options;
+  options.executor.script = [&](const Request& r) {
+    auto all = seen.load();
+    all.push_back(r.sampling);
+    seen.store(all);
+    return std::vector<TokenId>{5};
+  };
+  TestServer server("", options);
+  const auto num_encoded = [&](const std::string& params) {
+    seen.store({});
+    server.post("/generate",
+                R"({"input_ids": [[5], [6], [7]], "sampling_params": )" + params + "}");
+    std::set<const void*> lists;
+    const auto all = seen.load();
+    for (const SamplingParams& each : all) {
+      EXPECT_GE(each.bad_words.size(), 2u);
+      lists.insert(each.bad_words.data());
+    }
+    return lists.size();
+  };
+  EXPECT_EQ(num_encoded(R"({"bad_words": ["no"]})"), 1u);
+  EXPECT_EQ(num_encoded(R"([{"bad_words": ["a"]}, {"bad_words": ["b"]}, {"bad_words": ["a"]}])"),
+            2u);
+}
+
 TEST(ServerAnswers, one_prompt_that_fails_fails_its_list) {
   TestServer server("Hello");
   const HttpResponse refused = server.send("POST", "/generate", R"({"input_ids": [[5], [6]],
