@@ -10,6 +10,7 @@
 #include "base/contains.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "server/asked_numbers.h"
 
 namespace glint {
 namespace {
@@ -201,14 +202,15 @@ ApiStatus Generations::check_wait() const {
 void Generations::submit(std::vector<ApiRequest> requests, Reply reply) {
   if (ApiStatus status = check_wait(); !status.ok()) return reply.fail(status.error());
   std::vector<Prepared> all;
-  std::int64_t prompt_scores = 0;
+  AskedNumbers asked;
+  const ExecutorInfo& executor = executor_->info();
   for (ApiRequest& request : requests) {
     Result<Prepared, ApiError> prepared = prepare_for(request, requests.front(), reply);
     if (!prepared.ok()) return reply.fail(prepared.error());
-    prompt_scores += prepared.value().prompt_scores;
+    asked.add(request, prepared.value(), executor.num_moe_layers * executor.num_experts_per_tok);
     all.push_back(std::move(prepared).value());
   }
-  if (ApiStatus status = check_prompt_scores(prompt_scores); !status.ok())
+  if (ApiStatus status = asked.check(requests.front().api); !status.ok())
     return reply.fail(status.error());
   const bool is_list = requests.front().api == Api::kGenerate && requests.front().batch;
   std::vector<Reply> replies = is_list ? reply.split(all.size()) : std::vector{std::move(reply)};

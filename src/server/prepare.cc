@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "server/asked_numbers.h"
 #include "server/dialects/chat_messages.h"
 #include "server/plain_content.h"
 #include "text/grammar/thinking_budget.h"
@@ -16,8 +17,6 @@ namespace {
 constexpr std::size_t kMaxChatBytes = std::size_t{16} << 20;
 // Merging one word takes sixty times its bytes.
 constexpr std::size_t kMaxWordBytes = std::size_t{1} << 20;
-// Log-probabilities of prompt tokens, of which each is half a kilobyte of JSON.
-constexpr std::int64_t kMaxPromptScores = std::int64_t{1} << 20;
 
 // 0 shares prefixes with everyone who sent no salt.
 std::uint64_t salt_of(const ApiRequest& request) {
@@ -30,8 +29,9 @@ Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens
   const int room = max_model_len - prompt_tokens;
   const int wanted = request.end.max_tokens.value_or(1);
   if (room < 1 || wanted > room) return too_long_error(max_model_len, wanted, prompt_tokens);
-  const int length = std::max(1, request.end.max_tokens.value_or(std::min(
-                                     room, request.end.default_max_tokens.value_or(room))));
+  const int unsaid = std::min(
+      {room, request.end.default_max_tokens.value_or(room), longest_scored_answer(request)});
+  const int length = std::max(1, request.end.max_tokens.value_or(unsaid));
   if (request.end.min_tokens > length) {
     const bool is_generate = request.api == Api::kGenerate;
     const char* name = is_generate ? "sampling_params.min_new_tokens" : "min_tokens";
@@ -206,23 +206,7 @@ bool is_constrained(const ApiRequest& request) {
   return spec && (!spec->lenient || spec->instead);
 }
 
-std::int64_t count_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
-  std::int64_t scores = 0;
-  for (const std::vector<TokenId>& prompt : prepared.prompts)
-    scores +=
-        std::int64_t{std::ssize(prompt)} * (request.facts.prompt_logprobs + 1) * request.best_of;
-  return scores;
-}
-
 }  // namespace
-
-ApiStatus check_prompt_scores(std::int64_t prompt_scores) {
-  if (prompt_scores <= kMaxPromptScores) return Ok{};
-  return ApiError{.message = str("the request asks for ", prompt_scores,
-                                 " log-probabilities of prompt tokens; one may ask for ",
-                                 kMaxPromptScores, ": send fewer prompts, or ask for fewer"),
-                  .param = "prompt_logprobs"};
-}
 
 Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
                                    const ServerConfig& config, std::uint64_t seed) {
@@ -234,7 +218,6 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   out.needs_grammar = out.constrained || (request.grammar && out.deltas.parse_tools);
   out.after_reasoning = out.deltas.in_reasoning;
   out.hide_answer = request.end.max_tokens == 0;
-  out.prompt_scores = count_prompt_scores(request, out);
   if (out.deltas.in_reasoning) out.thinking_budget = request.end.thinking_budget;
 
   Request base;

@@ -47,7 +47,6 @@ struct Prepared {
   std::optional<int> thinking_budget = {};  // where the answer begins with a thought
   bool hide_answer = false;                 // max_tokens 0: the prompt alone was wanted
   int max_tokens = 0;                       // of the longest answer that there may be
-  std::int64_t prompt_scores = 0;           // log-probabilities of prompt tokens
 };
 
 // The prompt of a conversation, as text; with plain_content it holds marks (plain_content.h).
@@ -69,9 +68,6 @@ Status encode_bad_words(ApiRequest& request, const ApiRequest& first, const Text
 // requests that bring none.
 Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
                                    const ServerConfig& config, std::uint64_t seed);
-
-// Refuses more than one body may ask for.
-ApiStatus check_prompt_scores(std::int64_t prompt_scores);
 
 // The field of a request that its grammar comes from, and why there is none, as its client is told.
 std::string grammar_field(const ApiRequest& request);

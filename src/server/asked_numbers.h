@@ -1,0 +1,29 @@
+// AskedNumbers: the numbers about tokens that a body asks for beside text. A field of it asks for
+// millions, each of which is some hundred bytes of memory while an answer is written.
+#pragma once
+
+#include <cstdint>
+
+#include "server/api_types.h"
+#include "server/errors.h"
+
+namespace glint {
+
+struct Prepared;
+
+struct AskedNumbers {
+  std::int64_t prompt_scores = 0, answer_scores = 0;  // log-probabilities
+  std::int64_t experts = 0;
+
+  // Those of one of the body's requests, if its answers become as long as they may. A row chooses
+  // `row_experts`, in all layers together.
+  void add(const ApiRequest& request, const Prepared& prepared, int row_experts);
+
+  // Refuses more than one body may ask for.
+  ApiStatus check(Api api) const;
+};
+
+// How long the answers of a request that says no length may be for their log-probabilities.
+int longest_scored_answer(const ApiRequest& request);
+
+}  // namespace glint

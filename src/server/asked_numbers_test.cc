@@ -1,0 +1,63 @@
+#include "server/asked_numbers.h"
+
+#include <gtest/gtest.h>
+
+#include "server/testing.h"
+
+namespace glint {
+namespace {
+
+std::string refusal(const TestServer& server, const char* path, const std::string& body) {
+  const HttpResponse response = server.send("POST", path, body);
+  const Json json = parse_json(response.body).value();
+  return str(response.status, " ", at(json, "error.param"), ": ", at(json, "error.message"));
+}
+
+TEST(AskedNumbers, log_probabilities_of_answers_are_bounded_by_what_they_may_become) {
+  const TestServer server;
+  EXPECT_EQ(refusal(server, "/v1/chat/completions",
+                    R"({"messages": [{"role": "user", "content": "Hi"}], "n": 128,
+                       "max_tokens": 1200, "logprobs": true, "top_logprobs": 20})"),
+            "400 top_logprobs: the request asks for 3225600 log-probabilities of answer tokens; "
+            "one may ask for 1048576: ask for fewer, or for fewer or shorter answers");
+  EXPECT_EQ(refusal(server, "/v1/completions",
+                    R"({"prompt": "a", "n": 128, "max_tokens": 1200, "logprobs": 20})")
+                .substr(0, 13),
+            "400 logprobs:");
+  EXPECT_EQ(refusal(server, "/generate",
+                    R"({"text": ["a", "b"], "return_logprob": true, "top_logprobs_num": 20,
+                       "sampling_params": {"n": 50, "max_new_tokens": 1200}})")
+                .substr(0, 21),
+            "400 top_logprobs_num:");
+  server.chat(R"(, "n": 128, "logprobs": true, "top_logprobs": 20)");  // shorter by themselves
+}
+
+TEST(AskedNumbers, answers_that_say_no_length_end_where_their_log_probabilities_do) {
+  ApiRequest request;
+  EXPECT_EQ(longest_scored_answer(request), std::numeric_limits<int>::max());
+  request.facts.top_logprobs = 0;
+  EXPECT_EQ(longest_scored_answer(request), 1 << 20);
+  request.facts.top_logprobs = 20;
+  EXPECT_EQ(longest_scored_answer(request), 49'932);
+  request.best_of = 128;
+  EXPECT_EQ(longest_scored_answer(request), 390);
+}
+
+TEST(AskedNumbers, routed_experts_are_bounded_by_their_form) {
+  TestServerOptions options;
+  options.executor.info.num_moe_layers = 3;
+  options.executor.info.moe_layers = {0, 1, 2};
+  options.executor.info.num_experts = 16;
+  options.executor.info.num_experts_per_tok = 8;
+  const TestServer server("Hello", options);
+  EXPECT_EQ(refusal(server, "/v1/completions",
+                    R"({"prompt": [5, 6], "n": 128, "max_tokens": 2000,
+                       "return_routed_experts": true})"),
+            "400 return_routed_experts: the request asks for 6147072 numbers of routed experts; "
+            "one may ask for 4194304: ask for fewer or shorter answers, or ask /generate");
+  server.post("/generate", R"({"input_ids": [5, 6], "return_routed_experts": true,
+                               "sampling_params": {"n": 128, "max_new_tokens": 2000}})");
+}
+
+}  // namespace
+}  // namespace glint
