@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/check.h"
 #include "base/contains.h"
 #include "base/json.h"
 #include "base/parse_number.h"
@@ -76,6 +77,12 @@ bool is_number(std::string_view text) {
   return option_detail::parse(text, value);
 }
 
+// "ttft:500".
+bool is_limit(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  return colon != text.npos && is_number(text.substr(colon + 1));
+}
+
 // "bf16 or f32", "bf16, fp8 or nvfp4".
 std::string either(const std::vector<std::string>& choices) {
   std::string text;
@@ -92,6 +99,7 @@ void OptionList::append(std::string_view names, std::string_view help, Option op
   if (const std::size_t at = names.find('='); at != std::string_view::npos) {
     option.value_name = names.substr(at + 1);
     names = names.substr(0, at);
+    option.takes_limits = option.is_list && option.value_name == "METRIC:MS";
   }
   const std::vector<std::string_view> pieces = split(names, ',');
   option.name = pieces.front();
@@ -145,6 +153,19 @@ Status OptionList::parse(std::span<const std::string> args) {
   return Ok{};
 }
 
+Status OptionList::set_defaults(std::span<const std::string_view> args) {
+  for (const std::string_view arg : args) {
+    const std::size_t equals = arg.find('=');
+    GLINT_CHECK(arg.starts_with("--") && equals != arg.npos, "expected --name=value");
+    Option* option = find(arg.substr(2, equals - 2));
+    if (option == nullptr) return unknown(arg);
+    GLINT_TRY_STATUS(set(*option, arg.substr(equals + 1)));
+    option->default_text = arg.substr(equals + 1);
+    option->is_set = false;
+  }
+  return Ok{};
+}
+
 // "--name", "--name=value", "--no-flag".
 Status OptionList::parse_long(std::string_view arg, std::span<const std::string>& rest) {
   const std::size_t equals = arg.find('=');
@@ -187,7 +208,12 @@ Status OptionList::take_value(Option& option, std::span<const std::string>& rest
     values.append(",").append(rest.front());
     rest = rest.subspan(1);
   }
-  return set(option, values);
+  GLINT_TRY_STATUS(set(option, values));
+  while (option.takes_limits && !rest.empty() && is_limit(rest.front())) {
+    GLINT_TRY_STATUS(set(option, rest.front()));
+    rest = rest.subspan(1);
+  }
+  return Ok{};
 }
 
 Status OptionList::parse_positional(const std::string& arg) {

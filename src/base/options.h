@@ -58,6 +58,7 @@ struct Option {
   bool is_flag = false;
   bool is_list = false;        // takes several values, each given to `set`
   bool takes_numbers = false;  // "1,2", which may also be written as words: "1 2"
+  bool takes_limits = false;   // of a name "x=METRIC:MS": a list whose words may follow, "a:1 b:2"
   bool is_set = false;         // the user gave it
 
   // Stores a value in the field; false if it does not parse.
@@ -78,6 +79,9 @@ class OptionList {
   template <class T>
   void operator()(std::string_view names, T& field, std::string_view help,
                   std::initializer_list<std::string_view> choices = {});
+
+  // Gives options another default than their field had, "--name=value", which the help then shows.
+  Status set_defaults(std::span<const std::string_view> args);
 
   // Title of the options that follow, in the help.
   void section(std::string_view title) { section_ = title; }

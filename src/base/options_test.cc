@@ -162,6 +162,37 @@ TEST(Options, help_stops_parsing_and_nothing_is_missing) {
   EXPECT_TRUE(list.wants_help());
 }
 
+TEST(Options, limits_may_follow_as_words) {
+  struct Few {
+    std::vector<std::string> goodput, more;
+    void visit(OptionList& v) {
+      v("MORE", more, "the rest");
+      v("goodput=METRIC:MS", goodput, "limits");
+    }
+  } few;
+  OptionList list(few);
+  ASSERT_TRUE(
+      list.parse(std::vector<std::string>{"--goodput", "ttft:500", "tpot:1.5", "http://h"}).ok());
+  EXPECT_EQ(few.goodput, (std::vector<std::string>{"ttft:500", "tpot:1.5"}));
+  EXPECT_EQ(few.more, std::vector<std::string>{"http://h"});
+}
+
+TEST(Options, another_default_is_shown_and_is_not_given) {
+  struct Few {
+    int port = 1;
+    void visit(OptionList& v) { v("port", port, "a port"); }
+  } few;
+  OptionList list(few);
+  const auto set = [&](std::string_view arg) { return list.set_defaults({&arg, 1}); };
+  ASSERT_TRUE(set("--port=2").ok());
+  EXPECT_EQ(few.port, 2);
+  EXPECT_FALSE(list.options()[0].is_set);
+  EXPECT_NE(help_text({}, list, 60).find("a port (default: 2)"), std::string::npos);
+  EXPECT_EQ(set("--port=x").error().message,
+            "--port expects an integer of at most 32 bits, got \"x\"");
+  EXPECT_EQ(set("--host=x").error().message, "unknown option \"--host=x\"");
+}
+
 TEST(Options, help_page_is_aligned_and_wrapped) {
   struct Few {
     std::string model;

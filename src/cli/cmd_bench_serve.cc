@@ -329,9 +329,9 @@ Command bench_serve_command() {
                     {"glint bench serve http://127.0.0.1:8000 -c 1,8,16,32,64 --html report.html",
                      "where more clients stop helping, as a page"},
                     {"glint bench serve http://127.0.0.1:8000 --request-rate 4 --goodput ttft:500 "
-                     "--goodput tpot:50",
+                     "tpot:50",
                      "an open loop, and how many answers are good"},
-                    {"glint bench serve http://127.0.0.1:8000 --long-prompt 8192",
+                    {"glint bench serve http://127.0.0.1:8000 --long-prompt 2900",
                      "what a long prompt does to those who decode"}}},
       run);
 }

@@ -58,7 +58,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         out, _ = bench(server.url, "-c", "1,4", "--num-prompts", "6", "--input-len", "4", "--output-len", "3", "--num-warmups", "2",
-                       "--goodput", "ttft:60000 e2el:60000", "--save-result", "--save-detailed", "--result-dir", folder,
+                       "--goodput", "ttft:60000", "e2el:60000", "--save-result", "--save-detailed", "--result-dir", folder,
                        "--figures", folder / "figures.json", "--output-file", folder / "lines.jsonl", "--label", "here", "--html", folder / "page.html")
         assert out.startswith("Concurrent  Output tok/s  TTFT (ms)  TPOT (ms)  ITL p99 (ms)"), out
         for word in ("Peak sustained throughput", "Peak burst throughput", "Saturation point"):

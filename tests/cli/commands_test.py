@@ -26,6 +26,13 @@ for command in commands:
     check(not long, f"help {command} has lines over 100 columns", "\n".join(long))
     refused(*words, "--no-such-option")
 
+for words, defaults in ((("serve",), ("127.0.0.1", 8000, 64, 1000)), (("vllm", "serve"), ("0.0.0.0", 8000, 256, 3000)),
+                        (("sglang",), ("127.0.0.1", 30000, 64, 1000)), (("trtllm-serve",), ("localhost", 8000, 64, 1000))):
+    page = " ".join(run("help", *words).stdout.split())
+    for option, value in zip(("host", "port", "max-num-seqs", "eplb-rebalance-num-iterations"), defaults):
+        shown = re.search(rf" --{option}(?:, --[a-z-]+)* (?:TEXT|N) .*?\(default: ([\w.]+)\)", page)
+        check(shown and shown[1] == str(value), f"help {words} shows another --{option}", shown)
+
 check(re.fullmatch(r"glint \d+\.\d+\.\d+\n", run("--version").stdout), "--version")
 refused("no-such-command")
 refused("help", "no-such-command")

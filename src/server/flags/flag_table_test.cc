@@ -59,23 +59,29 @@ TEST(FlagTable, lines_that_are_not_of_the_form_are_named) {
 }
 
 struct Own {
-  int port = 1;
-  std::string priority_order = "lower";
+  std::string host, priority_order = "lower";
+  int port = 1, max_num_seqs = 2, rebalance = 3;
 
   template <class Visitor>
   void visit(Visitor&& v) {
+    v("host", host, "a host");
     v("port", port, "a port");
+    v("max-num-seqs", max_num_seqs, "a number");
+    v("eplb-rebalance-num-iterations", rebalance, "a number");
     v("priority-order", priority_order, "an order");
   }
 };
 
-TEST(TranslateFlags, defaults_come_first_and_reasons_are_told) {
+TEST(TranslateFlags, defaults_are_the_dialects_and_reasons_are_told) {
   Own own;
   OptionList options(own);
   const std::vector<std::string> args = {"--port", "5", "--trust-remote-code", "--enable-trace"};
   const TranslatedArgs translated = translate_flags(Dialect::kSglang, args, options).value();
-  EXPECT_EQ(translated.args, (std::vector<std::string>{"--host=127.0.0.1", "--port=30000",
-                                                       "--priority-order=higher", "--port=5"}));
+  EXPECT_EQ(translated.args, std::vector<std::string>{"--port=5"});
+  EXPECT_EQ(own.host, "127.0.0.1");
+  EXPECT_EQ(own.port, 30000);
+  EXPECT_EQ(options.options()[1].default_text, "30000");
+  EXPECT_EQ(own.priority_order, "higher");
   EXPECT_EQ(translated.ignored,
             (std::vector<std::string>{
                 "--trust-remote-code (nothing of a checkpoint is executed, and there is no Python)",

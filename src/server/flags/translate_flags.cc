@@ -549,7 +549,6 @@ Result<TranslatedArgs> Translator::finish() {
   GLINT_TRY_STATUS(finish_parts());
   std::vector<std::string>& args = out_.args;
   args = positional_.empty() ? model_of_file_ : positional_;
-  args.insert(args.end(), table_.defaults.begin(), table_.defaults.end());
   const auto& first = file_wins_ ? from_line_ : from_file_;
   const auto& last = file_wins_ ? from_file_ : from_line_;
   args.insert(args.end(), first.begin(), first.end());
@@ -560,7 +559,8 @@ Result<TranslatedArgs> Translator::finish() {
 }  // namespace
 
 Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::string> args,
-                                       const OptionList& own) {
+                                       OptionList& own) {
+  GLINT_TRY_STATUS(own.set_defaults(flags_of(dialect).defaults));
   Translator translator(dialect, own);
   // `trtllm-serve serve DIR`, `sglang serve`, `sglang -m sglang.launch_server`
   for (const std::string_view word : {"-m", "sglang.launch_server", "launch_server", "serve"}) {

@@ -35,11 +35,11 @@ struct TranslatedArgs {
   GraphFlags graphs;
 };
 
-// `own` are the options of `glint serve`, which every dialect knows too. Of a dialect that is not
-// glint's, its defaults come first. Files named by --config and --extra-llm-api-options are read
-// here: the command line wins over them, except TensorRT-LLM's, which win.
+// `own` are the options of `glint serve`, which every dialect knows too; they get the defaults of
+// the dialect. Files named by --config and --extra-llm-api-options are read here: the command line
+// wins over them, except TensorRT-LLM's, which win.
 Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::string> args,
-                                       const OptionList& own);
+                                       OptionList& own);
 
 // An error about an option that a file set also says where: who reads "--port" looks for it on the
 // command line.
