@@ -92,11 +92,11 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   if (!options.root.empty() && !is_directory(options.root))
     return invalid(str("--root is ", quoted(options.root), ", which is no directory"));
-  const MachineFacts machine =
-      look_at_machine({.root = options.root,
-                       .folders = {{"models", cli.environment.hf_hub_cache},
-                                   {"temporary files", cli.environment.tmp_dir}},
-                       .variables = cli.environment.foreign});
+  MachineFacts machine = look_at_machine({.root = options.root,
+                                          .folders = {{"models", cli.environment.hf_hub_cache},
+                                                      {"temporary files", cli.environment.tmp_dir}},
+                                          .variables = cli.environment.foreign});
+  machine.has_bundled_model = is_directory("models/glm5-tiny");
   const Rates rates = measure(options, threads);
   const std::vector<Finding> findings = judge(
       machine, rates, {.has_cuda = built_with_cuda(), .has_kernels = built_for_cuda_capability});

@@ -102,6 +102,8 @@ struct MachineFacts {
   bool has_peermem = false;                  // nvidia_peermem or nv_peer_mem is loaded
   std::vector<LibraryFacts> libraries = {};
   std::vector<std::string> variables = {};  // "NCCL_P2P_DISABLE=1", those that look.h was given
+  // The bundled model is where glint was called: models/glm5-tiny. Packages are without it.
+  bool has_bundled_model = false;
 
   bool in_container() const { return !container.empty(); }
 };

@@ -65,6 +65,25 @@ TEST_F(Doctor, a_healthy_machine_has_nothing_to_fix) {
   EXPECT_EQ(about("uses").text, "the cpu backend with kernels of avx512_bf16 on 16 threads");
 }
 
+TEST_F(Doctor, the_bundled_model_is_recommended_only_where_it_is) {
+  MachineFacts facts = look_at_machine({.root = machine.root});
+  facts.cpu.isa = "";
+  const auto commands = [&] {
+    std::vector<std::string> out;
+    for (const Finding& finding : judge(facts, rates, build)) {
+      for (const std::string& command : finding.commands) {
+        if (command.find("glm5-tiny") != command.npos) out.push_back(command);
+      }
+    }
+    return out;
+  };
+  EXPECT_TRUE(commands().empty());
+  facts.has_bundled_model = true;
+  EXPECT_EQ(commands(), (std::vector<std::string>{
+                            "glint generate models/glm5-tiny -p Hello --backend reference",
+                            "glint serve models/glm5-tiny"}));
+}
+
 TEST_F(Doctor, every_fix_has_its_command) {
   write_node("DMA-FQ", true);
   machine.write_smi(8, "NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0", "NS", "PHB");

@@ -15,6 +15,11 @@ constexpr std::int64_t kManyFiles = 4096;
 // The /dev/shm that NCCL's documentation asks of containers.
 constexpr std::int64_t kSharedMemory = kGiB;
 
+// `command` with the bundled model, where there is one.
+std::vector<std::string> for_bundled_model(const MachineFacts& m, const char* command) {
+  return m.has_bundled_model ? std::vector<std::string>{command} : std::vector<std::string>();
+}
+
 Finding judge_system(const MachineFacts& m) {
   std::string text = m.system;
   if (!m.kernel.empty()) text += ", Linux " + m.kernel;
@@ -32,13 +37,11 @@ Finding judge_cpu(const MachineFacts& m) {
               counted(cpu.online, "CPU"));
   if (cpu.numa_nodes > 1) text += str(" on ", cpu.numa_nodes, " NUMA nodes");
   if (cpu.isa.empty())
-    return {"machine",
-            "CPU",
-            Mark::kFail,
+    return {"machine", "CPU", Mark::kFail,
             text +
                 "; no AVX2 and FMA, which every kernel of the cpu backend needs: only the slow "
                 "reference is left",
-            {"glint generate models/glm5-tiny -p Hello --backend reference"}};
+            for_bundled_model(m, "glint generate models/glm5-tiny -p Hello --backend reference")};
   if (cpu.has_quota)
     return {"machine",
             "CPU",
@@ -87,11 +90,8 @@ Finding judge_models(const MachineFacts& m) {
     list += str(list.empty() ? "" : ", ", size.format, " (", human_bytes(size.bytes), ")");
   }
   if (fits.empty())
-    return {"machine",
-            "GLM-5",
-            Mark::kNote,
-            str("does not fit into free memory in ", not_fits),
-            {"glint serve models/glm5-tiny"}};
+    return {"machine", "GLM-5", Mark::kNote, str("does not fit into free memory in ", not_fits),
+            for_bundled_model(m, "glint serve models/glm5-tiny")};
   return {"machine", "GLM-5", Mark::kOk,
           str("fits into free memory in ", fits, not_fits.empty() ? "" : "; not in " + not_fits)};
 }
