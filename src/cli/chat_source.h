@@ -13,7 +13,7 @@
 
 namespace glint {
 
-struct ChatOptions : RunOptions, LayoutOptions, SamplingOptions {
+struct ChatOptions : RunOptions, LedLayoutOptions, SamplingOptions {
   std::string system, tools, ca_file;
   std::optional<double> timeout;
   bool thinking = true;
@@ -32,7 +32,7 @@ struct ChatOptions : RunOptions, LayoutOptions, SamplingOptions {
     v("timeout=SECONDS", timeout, "give up a server that sends nothing for so long (default: 600)");
     SamplingOptions::visit(v);
     visit_running(v);
-    LayoutOptions::visit(v);
+    LedLayoutOptions::visit(v);
   }
 };
 

@@ -20,7 +20,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, LayoutOptions {
+struct Options : RunOptions, LedLayoutOptions {
   std::vector<int> prompt = {512}, depth = {0}, batch = {1};
   int tokens = 64, repeat = 5;
   bool json = false;
@@ -29,7 +29,7 @@ struct Options : RunOptions, LayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    LayoutOptions::visit(v);
+    LedLayoutOptions::visit(v);
     v.section("What to measure");
     v("prompt,p=N,...", prompt, "prefill of so many tokens; 0: none");
     v("tokens,n=N", tokens, "decode steps per sample; 0: none");

@@ -18,7 +18,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, LayoutOptions {
+struct Options : RunOptions, LedLayoutOptions {
   std::string ref, ref_dtype, ref_kv_dtype, ref_index;
   std::string text, ids, html, tmp;
   std::optional<std::int64_t> context;
@@ -29,7 +29,7 @@ struct Options : RunOptions, LayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    LayoutOptions::visit(v);
+    LedLayoutOptions::visit(v);
     v.section("Reference");
     v("ref=MODEL", ref,
       "the model to compare with; MODEL itself where only the arithmetic differs");
@@ -214,11 +214,11 @@ Command eval_command() {
            "same token most likely, and how far the residual stream has moved after each layer. "
            "The two are never in memory together: the reference's logits wait in a temporary file. "
            "Perplexity is exp(mean cross-entropy) over positions 1.. of every sequence.",
-       .examples = {{"glint eval /tmp/tiny-nvfp4 --ref models/glm5-tiny --text README.md --html "
-                     "report.html",
+       .examples = {{"glint eval /tmp/tiny-nvfp4 --ref models/glm5-tiny --ids "
+                     "models/record/heldout.ids.txt \\\n      --html report.html",
                      "what quantisation cost"},
-                    {"glint eval models/glm5-tiny --ref models/glm5-tiny --kv-dtype fp8 --text "
-                     "README.md",
+                    {"glint eval models/glm5-tiny --ref models/glm5-tiny --kv-dtype fp8 \\\n      "
+                     "--ids models/record/heldout.ids.txt",
                      "what the FP8 cache costs"}}},
       run);
 }

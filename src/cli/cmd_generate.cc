@@ -17,7 +17,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, LayoutOptions, SamplingOptions {
+struct Options : RunOptions, LedLayoutOptions, SamplingOptions {
   std::string prompt, file;
   std::string system;
   bool chat = false, thinking = true, json = false;
@@ -43,7 +43,7 @@ struct Options : RunOptions, LayoutOptions, SamplingOptions {
       "print one object: text, tokens, logprobs, finish_reason, usage, timings, ranks");
     SamplingOptions::visit(v);
     visit_running(v);
-    LayoutOptions::visit(v);
+    LedLayoutOptions::visit(v);
   }
 };
 

@@ -101,21 +101,23 @@ Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli)
 
 Command as(const char* name) {
   return {
-      .info = {.name = name,
-               .group = "Training",
-               .summary = str("`glint train grpo` by an argument list of ", name),
-               .description = str(
-                   "Takes what ", name,
+      .info =
+          {.name = name,
+           .group = "Training",
+           .summary = str("`glint train grpo` by an argument list of ", name),
+           .description =
+               str("Takes what ", name,
                    "'s train.py takes, as far as recipes of GLM-5 use it: flags with a meaning "
                    "here keep it, --load that is --save goes on with the run, the others are "
                    "told as ignored, and what is not built is refused. Sizes make ranks: threads "
                    "here, and with --actor-num-nodes above 1 processes, which torchrun, "
                    "mpirun or srun may have started. `glint help train grpo` explains the "
                    "options."),
-               .examples = {{str("glint ", name,
-                                 " --hf-checkpoint DIR --prompt-data F --rm-type math "
-                                 "--num-rollout 60 --save D --load D"),
-                             "begin, or go on"}}},
+           .examples = {{str("glint ", name,
+                             " --hf-checkpoint DIR --prompt-data F --input-key prompt --rm-type "
+                             "math \\\n      --num-rollout 60 --rollout-batch-size 8 "
+                             "--n-samples-per-prompt 4 --save D --load D"),
+                         "begin, or go on"}}},
       .run = run};
 }
 

@@ -135,7 +135,8 @@ Command train_check_command() {
            "curvature. Experts and keys stay as they were "
            "chosen. The table has a line a parameter; one that is off by more than 2 % ends with "
            "exit code 2. Weights are changed in memory only.",
-       .examples = {{"glint train --check-gradients models/glm5-tiny --ids ids.txt",
+       .examples = {{"head -1 models/record/heldout.ids.txt > ids.txt\n"
+                     "  glint train --check-gradients models/glm5-tiny --ids ids.txt",
                      "the bundled model"}}},
       run);
 }

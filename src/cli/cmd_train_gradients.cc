@@ -145,10 +145,11 @@ Command train_gradients_command() {
            "is computed again for its gradient, so that memory hardly grows with the depth. For "
            "comparing with another implementation, and for looking at what a text would change.",
        .examples =
-           {{"glint train gradients models/glm5-tiny --ids ids.txt --out g.safetensors --dtype f32",
+           {{"glint train gradients models/glm5-tiny --ids models/record/heldout.ids.txt \\\n"
+             "      --out g.safetensors --dtype f32",
              "nothing rounded to bf16"},
-            {"glint train gradients models/glm5-tiny --ids ids.txt --out g.safetensors --mtp-loss "
-             "0.3",
+            {"glint train gradients models/glm5-tiny --ids models/record/heldout.ids.txt \\\n"
+             "      --out g.safetensors --mtp-loss 0.3",
              "the draft layer trained along"}}},
       run);
 }

@@ -111,7 +111,9 @@ Command launch_command(Stage stage, const char* name, const char* summary,
                              "the plan of the published recipe"},
                             {str("glint ", name,
                                  " --model-name glm5-tiny --model-dir models --model-local-dir "
-                                 "models"),
+                                 "models \\\n      --output-dir out --run-id first --num-rollout "
+                                 "20 --prompt-data models/rl/train.jsonl \\\n      "
+                                 "--rollout-max-response-len 120 --lr 1e-4"),
                              "the bundled model, here"}}},
       .run = [stage](const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
         return run(stage, info, args, cli);

@@ -34,8 +34,10 @@ struct ShardOptions {
   int dp = 1, ep = 1, cp = 1;
 
   template <class Visitor>
-  void visit(Visitor&& v) {
-    v("dp=N", dp, "shards, each with requests and a KV cache of its own; they step together");
+  void visit(Visitor&& v, const char* help_of_dp =
+                              "shards, each with requests and a KV cache of "
+                              "its own; they step together") {
+    v("dp=N", dp, help_of_dp);
     v("ep=N", ep,
       "ranks that share the routed experts, each expert on one of them: all that --tp and --dp "
       "make; without these, as many shards");
@@ -50,6 +52,15 @@ struct LayoutOptions : RankOptions, ShardOptions {
   void visit(Visitor&& v) {
     RankOptions::visit(v);
     ShardOptions::visit(v);
+  }
+};
+
+// Those of a command that runs one sequence at a time: see load_led_ranks.
+struct LedLayoutOptions : LayoutOptions {
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    RankOptions::visit(v);
+    ShardOptions::visit(v, "shards for --cp or --ep; alone it is refused");
   }
 };
 

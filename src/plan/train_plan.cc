@@ -167,6 +167,16 @@ class Planner {
     return Ok{};
   }
 
+  // How an engine would take less of each GPU: what was asked for already is not named.
+  std::string smaller_engine() const {
+    std::vector<std::string> remedies;
+    const bool can_span_nodes = l_.gpus > o_.gpus_per_node && o_.engine_gpus <= o_.gpus_per_node;
+    if (can_span_nodes) remedies.push_back("--enable-pd");
+    if (!o_.fp8_rollout) remedies.push_back("--fp8-rollout");
+    if (remedies.empty()) remedies.push_back("a larger --rollout-num-gpus-per-engine");
+    return joined(remedies, " or ") + " takes less of each GPU";
+  }
+
   void judge() {
     plan_.budget =
         static_cast<std::int64_t>(static_cast<double>(o_.device.memory) * (1 - kFreeShare));
@@ -183,11 +193,10 @@ class Planner {
               plan_.offloads ? " with the optimiser on the host" : "", ", and ", gib(plan_.budget),
               " may be used of ", gib(o_.device.memory), "; more nodes take less of each GPU");
     } else if (!plan_.engine.fits) {
-      plan_.misfit =
-          str("an engine of ", o_.engine_gpus, is_gpu ? " GPUs in " : " process in ",
-              plan_.engine.options.format, " does not fit: ", plan_.engine.limit,
-              formatted(" (%.0f %% of ", 100 * plan_.engine.options.memory_share),
-              gib(o_.device.memory), "); --enable-pd or --fp8-rollout take less of each GPU");
+      plan_.misfit = str("an engine of ", o_.engine_gpus, is_gpu ? " GPUs in " : " process in ",
+                         plan_.engine.options.format, " does not fit: ", plan_.engine.limit,
+                         formatted(" (%.0f %% of ", 100 * plan_.engine.options.memory_share),
+                         gib(o_.device.memory), "); ", smaller_engine());
     }
   }
 

@@ -53,10 +53,22 @@ TEST(TrainPlan, MoreGpusNeedNoOffload) {
 TEST(TrainPlan, AnEngineOfEightIsTooSmall) {
   TrainPlanOptions options = sixteen_nodes();
   options.engine_gpus = 8;
-  EXPECT_NE(planned(options).misfit.find("an engine of 8 GPUs in bf16 does not fit"),
-            std::string::npos);
+  const std::string misfit = planned(options).misfit;
+  EXPECT_NE(misfit.find("an engine of 8 GPUs in bf16 does not fit"), misfit.npos) << misfit;
+  EXPECT_TRUE(misfit.ends_with("); --enable-pd or --fp8-rollout takes less of each GPU")) << misfit;
+}
+
+TEST(TrainPlan, ARemedyThatWasTakenIsNotNamed) {
+  TrainPlanOptions options = sixteen_nodes();
+  options.engine_gpus = 8;
   options.fp8_rollout = true;
-  EXPECT_NE(planned(options).misfit, "");
+  std::string misfit = planned(options).misfit;
+  EXPECT_TRUE(misfit.ends_with("); --enable-pd takes less of each GPU")) << misfit;
+  options.engine_gpus = 16;
+  options.engine_share = 0.1;
+  misfit = planned(options).misfit;
+  EXPECT_TRUE(misfit.ends_with("); a larger --rollout-num-gpus-per-engine takes less of each GPU"))
+      << misfit;
 }
 
 TEST(TrainPlan, FourLayersFitOnOneNode) {
