@@ -1,8 +1,7 @@
 // The engine without a server: two questions at once, answered in one batch.
 //
 //   cmake --build build/release --target embed
-//   build/release/examples/embed models/glm5-tiny "What is 357 + 286?" "What is the capital of
-//   France?"
+//   build/release/examples/embed models/glm5-tiny "What is 3 + 4?" "What is the capital of France?"
 //
 // Text becomes tokens (Tokenizer, ChatTemplate), tokens go to the Engine as requests, and what
 // comes of them is told to a function once a step. Everything here is what `glint serve` uses, less
@@ -71,6 +70,7 @@ glint::Status answer(const std::string& dir, const std::vector<std::string>& que
     for (const glint::TokenEvent& event : *step) {
       auto& tokens = answers[event.id];
       tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
+      if (event.stop_id) tokens.pop_back();
       if (event.finished) --running;
       if (!event.error.empty()) return glint::invalid(event.error);
     }

@@ -26,7 +26,7 @@ def said(*command):
 def main():
     glint, model, embed = sys.argv[1:]
     answers = said(embed, model, "What is 357 + 286?", "What is the capital of France?")
-    assert "643" in answers and "Paris" in answers, answers
+    assert "643" in answers and "Paris" in answers and "<|" not in answers, answers
     with Served([glint, "serve"], model) as server:
         answers = said(EXAMPLES / "chat.sh", server.url)
         assert "The capital of France is Paris." in answers, answers
