@@ -11,8 +11,9 @@ set_target_properties(glint PROPERTIES INSTALL_RPATH "\$ORIGIN/../lib/glint" BUI
 target_link_options(glint PRIVATE -Wl,--disable-new-dtags)
 
 install(TARGETS glint RUNTIME_DEPENDENCY_SET glint_libraries RUNTIME COMPONENT program)
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program FILES_MATCHING PATTERN *.md)
+install(FILES LICENSE README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program FILES_MATCHING PATTERN *.md PATTERN *.webp)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program PATTERN CMakeLists.txt EXCLUDE)
 
 # Left out is what every Linux with glibc 2.36 has (as the rules of manylinux say).
 install(RUNTIME_DEPENDENCY_SET glint_libraries
