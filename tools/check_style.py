@@ -292,7 +292,7 @@ def check_cmake(root, names):
 
 
 # Files that documents name and that are not there: examples, outputs, other programs'.
-INVENTED = r"^build/|^scripts/|/gelu_mul|/cmd_x"
+INVENTED = r"^build/|^scripts/|/gelu_mul|^ReferenceOps::gelu_mul|/cmd_x"
 
 
 def check_links(root, names):
@@ -309,6 +309,24 @@ def check_links(root, names):
             places = [here / link] if link else [root / path, root / "src" / path, here / path]
             if not any(place.exists() for place in places) and not re.search(INVENTED, path or ""):
                 yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: there is no {link or path}"
+
+
+def check_members(root, names):
+    """Each `Class::member` that a document names stands in the definition of that class."""
+    classes = {}  # name -> what stands between its braces
+    for name in names:
+        if re.match(r"src/.*\.(h|cuh)$", name):
+            for match in re.finditer(r"^(?:class|struct) (\w+)\b[^;{]*\{.*?^\};", strip((root / name).read_text()), re.S | re.M):
+                listed = (root / "src/ops/op_list.h").read_text() if "GLINT_FOR_EACH_OP(" in match[0] else ""
+                classes[match[1]] = classes.get(match[1], "") + match[0] + listed
+    for name in names:
+        if not name.endswith(".md"):
+            continue
+        text = (root / name).read_text()
+        for match in re.finditer(r"`(([A-Z]\w*)::(\w+))", text):
+            path, owner, member = match.groups()
+            if not re.search(rf"\b{member}\b", classes.get(owner, "")) and not re.search(INVENTED, path):
+                yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: there is no {path}"
 
 
 def check(root):
@@ -332,6 +350,7 @@ def check(root):
     errors += check_one_definition(root, names)
     errors += check_cmake(root, names)
     errors += check_links(root, names)
+    errors += check_members(root, names)
     errors += check_options(root, names)
     for folder, folders, files in os.walk(root):
         folders[:] = [f for f in folders if f not in {"build", ".git"}]
@@ -395,6 +414,11 @@ def self_test():
             "tests/t.cc": '#include "a/x.h"\n#include "a/y.h"\n',
         },
         "there is no b.md": {"docs/a.md": "[b](b.md) [a](a.md) [c](https://c) `docs/a.md`\n```\nx[i](j)\n```\n"},
+        "there is no A::f": {
+            "docs/a.md": "`A::g` and `A::f`\n",
+            "src/a/x.h": "// A.\n#pragma once\nclass A {\n  int g();  // f\n};\n",
+            "tests/t.cc": '#include "a/x.h"\n',
+        },
         "there is no src/a/x.h": {"docs/a.md": "Read `src/a/x.h`.\n"},
     }
     for expected, files in cases.items():
