@@ -380,7 +380,7 @@ Command train_sft_command() {
            "0; a second one ends at once. A failure to save, as on a full disk, leaves the "
            "checkpoints before it. Lines of train.jsonl have miles' names.",
        .examples = {{"glint train sft models/glm5-tiny --data chats.jsonl --out out --lr 1e-4",
-                     "once through the data"},
+                     "once through the data, of which docs/training.md has a first file"},
                     {"glint train sft models/glm5-tiny --data chats.jsonl --out out "
                      "--epochs 3 --resume",
                      "go on, or begin: the same line after a crash"}}},
