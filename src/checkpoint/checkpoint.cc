@@ -80,10 +80,12 @@ std::string stack_of_experts(std::string_view name) {
   return stacked ? stacked->tensor : std::string();
 }
 
-bool Checkpoint::has_weight(std::string_view name) const {
-  if (has(str(name, ".weight")) || has(str(name, ".weight_packed"))) return true;
+const StoredTensor* Checkpoint::stored_weight(std::string_view name) const {
+  for (const char* suffix : {".weight", ".weight_packed"}) {
+    if (const StoredTensor* own = source_->find(str(name, suffix))) return own;
+  }
   const auto stacked = parse_stacked(name);
-  return stacked && has(stacked->tensor);
+  return stacked ? source_->find(stacked->tensor) : nullptr;
 }
 
 Status Checkpoint::expect_room_for_copies() const {

@@ -42,8 +42,11 @@ class Checkpoint {
   // kernel grants more memory than there is and kills who uses it.
   Status expect_room_for_copies() const;
 
+  // The tensor that holds the elements or codes of weight(name, ..), maybe those of all experts of
+  // its layer; null if there is none.
+  const StoredTensor* stored_weight(std::string_view name) const;
   // True if weight(name, ..) or vector(name, ..) can find it.
-  bool has_weight(std::string_view name) const;
+  bool has_weight(std::string_view name) const { return stored_weight(name) != nullptr; }
   bool has(std::string_view name) const { return source_->find(name) != nullptr; }
 
   // The matrix [rows, cols] of the linear layer `name`, which has no ".weight":

@@ -90,10 +90,7 @@ class Taker {
   Result<std::string> format_of(const ModelTensor& tensor, const std::string& name) {
     if (tensor.is_matrix()) {
       GLINT_TRY(const WeightFormat format, checkpoint_.format(name, tensor.rows, tensor.cols));
-      const bool is_stacked = tensor.num_experts && !checkpoint_.has(name + ".weight");
-      const StoredTensor* stored =
-          checkpoint_.source().find(is_stacked ? stack_of_experts(name) : name + ".weight");
-      return stored_format(stored, name_of(format));
+      return stored_format(checkpoint_.stored_weight(name), name_of(format));
     }
     GLINT_TRY(const Tensor vector, checkpoint_.vector(name, tensor.cols));
     return stored_format(checkpoint_.source().find(name),

@@ -90,13 +90,6 @@ class Checker {
     for (const std::string& sentence : inventory.faults) fault(sentence);
   }
 
-  // FP8 with a scale for each row is handed out as f32.
-  WeightFormat stored_format(const std::string& name, WeightFormat handed_out) const {
-    const StoredTensor* stored = checkpoint_->source().find(name + ".weight");
-    const bool is_fp8 = stored && stored->type == StoredType::kF8E4M3;
-    return is_fp8 ? WeightFormat::kFp8Block : handed_out;
-  }
-
   // Fills out_.tensors, and quantized_ by the first copy of each tensor of the table.
   void open_weights() {
     quantized_.assign(table_.size(), false);
@@ -106,7 +99,9 @@ class Checker {
         const std::string name = table_[i].name_of_copy(expert);
         const auto found = checkpoint_->format(name, table_[i].rows, table_[i].cols);
         if (!found.ok()) continue;  // told by the inventory
-        const WeightFormat format = stored_format(name, found.value());
+        // FP8 with a scale for each row is handed out as f32.
+        const bool is_fp8 = checkpoint_->stored_weight(name)->type == StoredType::kF8E4M3;
+        const WeightFormat format = is_fp8 ? WeightFormat::kFp8Block : found.value();
         const bool packed = format == WeightFormat::kNvfp4 || format == WeightFormat::kFp8Block;
         if (expert == 0) quantized_[i] = packed;
         if (packed != quantized_[i]) {
