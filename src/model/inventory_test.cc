@@ -28,8 +28,9 @@ std::vector<TestTensor> tensors_of(const ModelConfig& config, Release release) {
   }
   std::vector<TestTensor> tensors;
   for (const TensorSpec& spec : specs) {
-    tensors.push_back({spec.name, name_of(spec.type), describe_shape(spec.shape),
-                       std::string(static_cast<std::size_t>(spec.bytes()), '\1')});  // no scale is 0
+    tensors.push_back(
+        {spec.name, name_of(spec.type), describe_shape(spec.shape),
+         std::string(static_cast<std::size_t>(spec.bytes()), '\1')});  // no scale is 0
   }
   return tensors;
 }
