@@ -12,7 +12,7 @@
 #include "base/queue.h"
 #include "base/seconds.h"
 #include "base/str.h"
-#include "engine/rate.h"
+#include "engine/pace.h"
 #include "engine/step_costs.h"
 #include "engine/step_runner.h"
 #include "engine/watchdog.h"
@@ -65,13 +65,6 @@ struct State {
   bool paused = false;
   bool stopping = false;
   bool failed = false;  // nothing can run, unless the executor recovers later
-};
-
-// How fast steps follow each other, tokens come and the queue moves.
-struct Pace {
-  std::optional<Time> last_end;  // of the step before, unless nothing was in flight since
-  std::optional<Time> last_count, queue_since;
-  Rate throughput, starts;
 };
 
 Status check_vocabulary(const Request& request, int vocab_size) {
@@ -139,7 +132,7 @@ struct Engine::Impl {
     while (!(state.stopping && scheduler.idle() && !state.control_running)) {
       for (Message& message : inbox.pop_all()) std::visit([this](auto& m) { handle(m); }, message);
       start_work();
-      if (scheduler.num_in_flight() == 0) pace.last_end.reset();  // asleep, not slow
+      if (scheduler.num_in_flight() == 0) pace.rest();
       publish_stats();
       if (!events.empty()) sink(std::exchange(events, {}));
     }
@@ -178,9 +171,6 @@ struct Engine::Impl {
   void handle(Pause& pause) { state.paused = pause.paused; }
 
   void handle(StepDone& done) {
-    if (pace.last_end)
-      stats.overhead_seconds += std::max(0.0, seconds_between(*pace.last_end, done.begin));
-    pace.last_end = done.end;
     const double seconds = done.result.seconds;
     const std::vector<StepShape> shapes = shapes_of(*done.plan, options.scheduler.num_shards);
     costs.record(largest(shapes), seconds);
@@ -193,16 +183,17 @@ struct Engine::Impl {
     const std::uint64_t read = scheduler.stats().read_prompt_tokens - read_before;
     if (options.on_step && generated + read > 0)
       options.on_step(static_cast<int>(generated + read));
-    auto tokens = static_cast<double>(generated);
-    for (const StepShape& shape : shapes) tokens += shape.prompt_tokens;
-    count_tokens(tokens, done.end);
+    Pace::Tokens tokens = {.generated = generated};
+    for (const StepShape& shape : shapes)
+      tokens.read += static_cast<std::uint64_t>(shape.prompt_tokens);
+    stats.overhead_seconds += pace.step(done.begin, done.end, tokens);
   }
 
   void handle(StepsFailed& done) {
     ++run_number;
     scheduler.abandon_in_flight();
     scheduler.flush_cache();
-    pace.last_end.reset();
+    pace.rest();
     if (done.recovered.ok()) return;
     fail_all(str(done.error.message, "; ", done.recovered.error().message));
   }
@@ -296,15 +287,7 @@ struct Engine::Impl {
       ++count;
     }
     num_unstarted.fetch_sub(count);
-    // Time counts only while somebody waits: this is how fast the queue moves.
-    if (pace.queue_since) pace.starts.add(seconds_between(*pace.queue_since, now), count);
-    pace.queue_since.reset();
-    if (scheduler.num_waiting() > 0) pace.queue_since = now;
-  }
-
-  void count_tokens(double tokens, Time now) {
-    if (pace.last_count) pace.throughput.add(seconds_between(*pace.last_count, now), tokens);
-    pace.last_count = now;
+    pace.started(count, scheduler.num_waiting() > 0, now);
   }
 
   // Adds the times to an event, and gathers it for the sink.
@@ -335,23 +318,10 @@ struct Engine::Impl {
     }
     stats.page_size = options.cache.page_size;
     stats.max_seq_len = scheduler.max_seq_len();
-    stats.tokens_per_second = pace.throughput.per_second();
-    stats.predicted_wait_seconds = predicted_wait();
+    stats.predicted_wait_seconds =
+        pace.queue_seconds(stats.num_waiting, scheduler.num_waiting_tokens(), Clock::now());
     stats.paused = state.paused;
-    snapshot.store(stats);
-  }
-
-  // The queue at the pace at which it moved lately, and its tokens at the pace of all tokens.
-  double predicted_wait() const {
-    if (stats.num_waiting == 0) return 0;
-    const double idle = pace.queue_since ? seconds_between(*pace.queue_since, Clock::now()) : 0;
-    const double by_starts = pace.starts.per_second(idle);
-    const double by_tokens = pace.throughput.per_second();
-    double wait = 0;
-    if (by_starts > 0) wait = stats.num_waiting / by_starts;
-    if (by_tokens > 0)
-      wait = std::max(wait, static_cast<double>(scheduler.num_waiting_tokens()) / by_tokens);
-    return wait;
+    snapshot.store({stats, pace});
   }
 
   // --- Other threads ---
@@ -386,7 +356,11 @@ struct Engine::Impl {
 
   // Shared by threads.
   Queue<Message> inbox;
-  Guarded<EngineStats> snapshot;
+  struct Snapshot {
+    EngineStats stats;
+    Pace pace;
+  };
+  Guarded<Snapshot> snapshot;
   std::atomic<bool> draining{false};
   std::atomic<int> num_unstarted{0};  // submitted, and not yet in a step
   Watchdog watchdog{options.watchdog_seconds,
@@ -441,6 +415,11 @@ Status Engine::flush_cache() {
 void Engine::pause() { impl_->inbox.push(Pause{true}); }
 void Engine::resume() { impl_->inbox.push(Pause{false}); }
 void Engine::drain() { impl_->draining.store(true); }
-EngineStats Engine::stats() const { return impl_->snapshot.load(); }
+
+EngineStats Engine::stats() const {
+  Impl::Snapshot now = impl_->snapshot.load();
+  now.stats.tokens_per_second = now.pace.generated_per_second(Clock::now());
+  return std::move(now.stats);
+}
 
 }  // namespace glint

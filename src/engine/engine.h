@@ -33,14 +33,15 @@ struct EngineOptions {
   std::function<void(const std::string& dump)> on_hang = {};
 };
 
-// A snapshot, for metrics and admission. Counters are since the start.
+// For metrics and admission: as of the last step, but for tokens_per_second. Counters are since the
+// start.
 struct EngineStats : SchedulerStats {
   int num_running = 0, num_waiting = 0;
   int used_pages = 0, total_pages = 0, page_size = 0;  // of all shards
   int max_seq_len = 0;                // tokens of prompt and answer that a request may have here
   double step_seconds = 0;            // in the executor
   double overhead_seconds = 0;        // between steps, with work to do: what the host costs
-  double tokens_per_second = 0;       // lately: prompt and answer
+  double tokens_per_second = 0;       // of answers, lately
   double predicted_wait_seconds = 0;  // until a request submitted now would start
   bool paused = false;
 };

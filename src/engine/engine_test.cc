@@ -335,6 +335,17 @@ TEST(Engine, a_queue_has_a_predicted_wait) {
   rig.wait_until([](const EngineStats& s) { return s.predicted_wait_seconds == 0; });
 }
 
+TEST(Engine, the_rate_of_tokens_falls_while_the_engine_sleeps) {
+  Rig rig;
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1)).ok());
+  rig.wait_for_end(1);
+  rig.wait_until([](const EngineStats& s) { return s.num_running == 0; });
+  (void)rig.engine->flush_cache();  // what was under way is done
+  const double before = rig.engine->stats().tokens_per_second;
+  EXPECT_GT(before, 0);
+  rig.wait_until([&](const EngineStats& s) { return s.tokens_per_second < before; });
+}
+
 // Keeps what each step ran and what it said that it took.
 struct RecordingExecutor : FakeExecutor {
   using FakeExecutor::FakeExecutor;

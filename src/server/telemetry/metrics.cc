@@ -205,7 +205,7 @@ void Metrics::Impl::add_vllm() {
 }
 
 void Metrics::Impl::add_sglang() {
-  s.throughput = &gauge("sglang:gen_throughput", "tokens per second, lately");
+  s.throughput = &gauge("sglang:gen_throughput", "generated tokens per second, lately");
   s.hit_rate = &gauge("sglang:cache_hit_rate", "share of prompt tokens found in the cache");
   s.used_tokens = &gauge("sglang:num_used_tokens", "tokens that requests hold in the cache");
   s.max_tokens = &gauge("sglang:max_total_num_tokens", "tokens that fit in the cache");
