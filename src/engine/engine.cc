@@ -171,10 +171,11 @@ struct Engine::Impl {
   void handle(Pause& pause) { state.paused = pause.paused; }
 
   void handle(StepDone& done) {
-    const double seconds = done.result.seconds;
     const std::vector<StepShape> shapes = shapes_of(*done.plan, options.scheduler.num_shards);
-    costs.record(largest(shapes), seconds);
-    stats.step_seconds += seconds;
+    if (!done.plan->slices.empty()) {  // the others only tell of ends
+      costs.record(largest(shapes), done.result.seconds);
+      stats.step_seconds += done.result.seconds;
+    }
     const std::uint64_t generated_before = scheduler.stats().generated_tokens;
     const std::uint64_t read_before = scheduler.stats().read_prompt_tokens;
     for (TokenEvent& event : scheduler.commit(*done.plan, std::move(done.result)))

@@ -405,6 +405,33 @@ TEST(Engine, a_long_prompt_at_most_doubles_the_steps_of_the_others) {
   EXPECT_LT(num_mixed, 100);  // 208 tokens would be exactly twice a plain step
 }
 
+TEST(Engine, a_plan_that_only_tells_of_ends_is_no_step) {
+  struct Slow : FakeExecutor {
+    using FakeExecutor::FakeExecutor;
+    StepResult execute(const StepPlan& plan) override {
+      StepResult result = FakeExecutor::execute(plan);
+      result.seconds = plan.slices.empty() ? 100 : 1;
+      empty += plan.slices.empty();
+      return result;
+    }
+    std::atomic<int> empty{0};
+  };
+  FakeExecutorOptions fake;
+  fake.page_size = 4;
+  Slow executor(fake);
+  Queue<TokenEvent> events;
+  Engine engine({.cache = {.num_pages = 64, .page_size = 4}}, executor, [&](auto batch) {
+    for (TokenEvent& event : batch) events.push(std::move(event));
+  });
+  ASSERT_TRUE(engine.submit(Rig::request(1)).ok());
+  while (!events.pop()->finished) {
+  }
+  while (executor.empty == 0) std::this_thread::yield();
+  (void)engine.control({.path = "checkpoint"});  // after all steps
+  const EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.step_seconds, static_cast<double>(stats.steps));
+}
+
 TEST(EngineBench, counts_whole_decode_steps) {
   const EngineBenchResult result = bench_engine({.num_running = 3, .num_steps = 20, .step_ms = 0});
   EXPECT_GT(result.schedule_us, 0);
