@@ -51,13 +51,24 @@ bool Scheduler::State::may_run(const Sequence& seq) const {
   return seq.can_run() && (config.num_stages == 1 || seq.in_flight_new == 0);
 }
 
+// Whether there are prompts for a step of `shard`.
+bool Scheduler::State::somebody_reads(int shard) const {
+  return !waiting.empty() || std::any_of(running.begin(), running.end(), [&](const Sequence* seq) {
+    return seq->shard == shard && !seq->decodes();
+  });
+}
+
 // Prompts may use what the decoding sequences leave of the step.
 StepBudget Scheduler::State::reserve_decodes(int shard, StepBudget budget) const {
   int num_decodes = 0;
   for (const Sequence* seq : running) num_decodes += seq->shard == shard && seq->decodes();
   budget.decodes = ceil_div(num_decodes, config.num_stages);
   if (num_decodes == 0) return budget;
-  budget.max_drafts = std::min(budget.max_drafts, budget.tokens / num_decodes - 1);
+  // Drafts leave room to whoever reads or waits to: they could take the whole of every step.
+  const int prompt_rows =
+      somebody_reads(shard) ? std::min(budget.prompt_tokens, shards.front().cache.page_size()) : 0;
+  const int most = (budget.tokens - prompt_rows) / num_decodes - 1;
+  budget.max_drafts = std::max(0, std::min(budget.max_drafts, most));
   int decode_tokens = 0;
   for (const Sequence* seq : running)
     if (seq->shard == shard && seq->decodes() && may_run(*seq))

@@ -35,6 +35,7 @@ struct Scheduler::State {
 
   // scheduler_plan.cc
   void plan_slices(StepPlan& plan, StepBudgets budgets);
+  bool somebody_reads(int shard) const;
   StepBudget reserve_decodes(int shard, StepBudget budget) const;
   int drafts_for(const Sequence& seq, const StepBudget& budget) const;
   bool may_run(const Sequence& seq) const;

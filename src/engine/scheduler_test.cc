@@ -275,6 +275,21 @@ TEST(Scheduler, drafts_shrink_so_that_every_decoding_sequence_fits_in_the_step) 
   sim.drain();
 }
 
+TEST(Scheduler, drafts_leave_room_to_prompts) {
+  SimulationOptions options = roomy();
+  options.scheduler = {
+      .max_step_tokens = 16, .max_running = 8, .depth = 1, .max_drafts = 3, .adapt_drafts = false};
+  Simulation sim(options);
+  for (RequestId id = 1; id <= 4; ++id) ASSERT_TRUE(sim.submit(make(id, 1, 40)).ok());
+  step(sim);
+  EXPECT_EQ(step(sim), (Slices{{1, 4}, {2, 4}, {3, 4}, {4, 4}}));  // nobody else is there
+  ASSERT_TRUE(sim.submit(make(5, 6, 40)).ok());
+  EXPECT_EQ(step(sim), (Slices{{1, 3}, {2, 3}, {3, 3}, {4, 3}, {5, 4}}));
+  EXPECT_EQ(step(sim), (Slices{{1, 3}, {2, 3}, {3, 3}, {4, 3}, {5, 2}}));
+  EXPECT_EQ(step(sim, 0), (Slices{{1, 3}, {2, 3}, {3, 3}, {4, 3}, {5, 3}}));
+  sim.drain();
+}
+
 TEST(Scheduler, two_plans_in_flight_hide_the_commit) {
   SimulationOptions options = roomy();
   options.scheduler.depth = 2;
