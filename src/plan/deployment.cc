@@ -57,10 +57,13 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const int dp = o.layout.dp;
   const std::int64_t length = std::min(o.input_len + o.output_len, d.max_model_len);
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
-  // A step has a token of each sequence at least.
+  // At once, of one shard. A step has a token of each of its sequences at least, and they are dealt
+  // out over as many steps as there are stages.
+  const std::int64_t at_once =
+      std::min<std::int64_t>(ceil_div(d.cache_tokens / length, std::int64_t{o.cp}),
+                             o.concurrency ? d.max_running : kMostRunning);
   const auto most = static_cast<int>(std::min<std::int64_t>(
-      ceil_div(d.cache_tokens / length, std::int64_t{o.cp}),
-      o.concurrency ? d.max_running : std::min(kMostRunning, o.step_tokens)));
+      at_once > 0 ? std::max<std::int64_t>(1, at_once / o.layout.pp) : 0, o.step_tokens));
   for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {
     if (tokens > o.step_tokens) continue;
     if (!d.prefill.empty() && d.prefill.back().tokens >= tokens) continue;
@@ -83,7 +86,9 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
     DecodePoint point = {.batch = b * dp};
     point.floor =
         floor_of(stages, config, o, {.tokens = b, .sequences = b, .length = mean, .logit_rows = b});
-    const double seconds = point.floor.slowest;
+    // Fewer sequences than stages leave some of these idle.
+    const auto steps = static_cast<double>(std::min<std::int64_t>(o.layout.pp, at_once / b));
+    const double seconds = std::max(point.floor.slowest, point.floor.seconds / steps);
     point.tokens_per_s = b * dp / seconds;
     const double prompts = b * static_cast<double>(o.input_len) / prefill /
                            static_cast<double>(o.output_len);  // of a step's share

@@ -42,11 +42,12 @@ struct DeploymentOptions {
   int num_sequence_shards() const { return layout.dp / cp; }
 };
 
-// The floors of a decode step in which `batch` sequences go on, of all shards together.
+// The floors of a decode step in which `batch` sequences go on, of all shards together. With
+// stages as many steps are in flight, each with a batch.
 struct DecodePoint {
   int batch = 0;
   Floor floor = {};
-  double tokens_per_s = 0;  // of all devices, with as many batches in flight as there are stages
+  double tokens_per_s = 0;  // of all devices
   double sustained = 0;     // the same where every answer's prompt is prefilled in between
 };
 

@@ -212,6 +212,20 @@ TEST(Deployment, stages_hold_a_part_of_the_layers_and_of_the_cache) {
   EXPECT_NEAR(gib(d.all_weights), 8 * 88.4, 8);
 }
 
+TEST(Deployment, stages_divide_the_sequences_that_fit) {
+  DeploymentOptions options = on("h200", 16, Release::kFp8, {.tp = 8, .pp = 2});
+  const Deployment d = planned(options);
+  ASSERT_EQ(d.contexts.front().context, 2560);
+  EXPECT_LE(2 * d.decode.back().batch, d.contexts.front().sequences);
+  for (const DecodePoint& point : d.decode)
+    EXPECT_NEAR(point.tokens_per_s * point.floor.slowest, point.batch, 1e-6);
+  options.concurrency = 64;
+  EXPECT_EQ(planned(options).decode.back().batch, 32);
+  options.concurrency = 1;  // one stage works at a time
+  const DecodePoint alone = planned(options).decode.back();
+  EXPECT_NEAR(alone.tokens_per_s * alone.floor.seconds, 1, 1e-9);
+}
+
 TEST(PlanReport, tells_programs_and_people_the_same) {
   const PlanReport r = make_report(glm5(), on("h200", 8, Release::kFp8, {.tp = 8})).value();
   const Json json = to_json(r);
@@ -222,6 +236,12 @@ TEST(PlanReport, tells_programs_and_people_the_same) {
     EXPECT_NE(page.find(title), std::string::npos);
   }
   EXPECT_EQ(page.find("<script"), std::string::npos);
+}
+
+TEST(PlanReport, says_how_many_batches_are_in_flight) {
+  const DeploymentOptions options = on("h200", 16, Release::kFp8, {.tp = 8, .pp = 2});
+  const std::string text = to_text(make_report(glm5(), options).value());
+  EXPECT_NE(text.find("512 out, 2 batches in flight, one in each stage\n"), std::string::npos);
 }
 
 }  // namespace

@@ -48,7 +48,10 @@ std::string speeds(const PlanReport& r) {
   const Deployment& d = r.deployment;
   if (d.decode.empty()) return "";
   std::string text = str("\nFloors (no engine is faster): ", d.options.input_len, " tokens in, ",
-                         d.options.output_len, " out\n");
+                         d.options.output_len, " out");
+  if (d.options.layout.pp > 1)
+    text += str(", ", d.options.layout.pp, " batches in flight, one in each stage");
+  text += "\n";
   text += formatted("  %8s %12s %14s %14s %16s\n", "batch", "step", "collectives", "tokens/s",
                     "with prefill/s");
   const DecodePoint *sustained = &d.decode[0], *burst = &d.decode[0];
