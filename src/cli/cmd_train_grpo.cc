@@ -113,13 +113,14 @@ class Run {
     return Ok{};
   }
 
-  // Makes room for the largest batch of answers, as long as they may become.
+  // Makes room for the largest batch of answers, as long as they may become: passes that score have
+  // all of a round before them, however few each of its steps learns from.
   Status reserve() {
     std::int64_t longest = 0;
     for (const TrainPrompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids));
     longest += options_.rollout_max_response_len;
-    const std::int64_t answers = std::int64_t{options_.rollout_batch_size} *
-                                 options_.n_samples_per_prompt / options_.steps_of_round();
+    const std::int64_t answers =
+        std::int64_t{options_.rollout_batch_size} * options_.n_samples_per_prompt;
     const std::int64_t rows = std::min<std::int64_t>(options_.batch_tokens, answers * longest);
     // More that are shorter than a page make room when they come.
     const std::int64_t most = std::max<std::int64_t>(rows / kPageSize, 1);

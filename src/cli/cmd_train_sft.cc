@@ -231,9 +231,13 @@ class Run {
     std::vector<std::int64_t> sizes;
     for (const TrainSequence& example : data_.sequences) sizes.push_back(example.size());
     std::ranges::sort(sizes, std::greater());
+    // Between whole epochs it has the end of one and the beginning of another, of the same
+    // examples.
+    const auto count = static_cast<int>(sizes.size());
+    const int whole = std::max(options_.plan.global_batch / count - 1, 0) * count;
     std::int64_t rows = 0;
     for (int i = 0; i < options_.plan.global_batch && rows < options_.plan.batch_tokens; ++i) {
-      rows += sizes[static_cast<std::size_t>(i) % sizes.size()];
+      rows += sizes[static_cast<std::size_t>(i < whole ? i % count : (i - whole) / 2)];
     }
     rows = std::min<std::int64_t>(rows, options_.plan.batch_tokens);
     const std::int64_t most = std::max<std::int64_t>(rows / sizes.back(), 1);

@@ -7,6 +7,7 @@
 import http.server
 import json
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -425,6 +426,15 @@ class Grader(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def too_little_memory_is_told_before_the_first_round(tmp):
+    """At a temperature all answers of a round go through a pass, however few a step learns from."""
+    args = ("--num-rollout", 1, "--n-samples-per-prompt", 4, "--rollout-max-response-len", 100, "--num-steps-per-rollout", 64,
+            "--rollout-temperature", 0.9, "--threads", 2)
+    limit = 1200 << 20
+    refused(*train(sums(tmp, "train.jsonl"), tmp / "small", *args), words=["batches of 8,192 tokens", "are free; a smaller --batch-tokens"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+
+
 def another_program_grades(tmp):
     data = tmp / "data.jsonl"
     data.write_text('{"prompt": "once upon a time", "label": "x"}\n{"prompt": "a fox", "label": "7", "metadata": {"rm_type": "math"}}\n')
@@ -557,7 +567,7 @@ def wrong_input_is_refused(tmp):
     check(not save.exists(), "a refused run leaves nothing")
 
 
-for test in (wrong_input_is_refused, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing, unfinished_answers_go_on, answers_are_made_ahead,
+for test in (wrong_input_is_refused, too_little_memory_is_told_before_the_first_round, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing, unfinished_answers_go_on, answers_are_made_ahead,
              answers_call_tools, answers_have_a_form,
              one_seed_gives_one_result, ranks_share_the_training, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
     with tempfile.TemporaryDirectory() as tmp:

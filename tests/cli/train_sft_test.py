@@ -197,14 +197,20 @@ def too_little_memory_is_told_before_the_first_step(tmp):
     """And as much as is told is enough, also for what is saved."""
     long = [{"text": f"{i} foxes and a hen " + "and a hen " * 100} for i in range(4)]
 
-    def train_within(mib):
-        return run("train", "sft", TINY, "--data", data(tmp, long), "--out", tmp / "small", *FAST, "--steps", 1,
+    def train_within(mib, examples=long):
+        return run("train", "sft", TINY, "--data", data(tmp, examples), "--out", tmp / "small", *FAST, "--steps", 1,
                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20)))
 
     done = train_within(500)
     said = re.search(r"batches of [\d,]+ tokens .* need ([\d.]+) MiB, and ([\d.]+) MiB are free; a smaller --batch-tokens", done.stderr)
     check(done.returncode == 2 and said, "it says so", done)
     check(not (tmp / "small/train.jsonl").exists(), "no step has run")
+    # The only long one may be the last of an epoch and the first of the next.
+    shorter = [{"text": "a hen"}] * 6
+    text = train_within(500, [{"text": "a fox " + "and a hen " * 300}, *shorter]).stderr
+    batch = re.search(r"batches of ([\d,]+) tokens in sequences of up to ([\d,]+) need", text)
+    rows, longest = (int(number.replace(",", "")) for number in batch.groups())
+    check(rows > 2 * longest, "twice in a batch", text)
     done = train_within(500 + int(float(said[1]) - float(said[2])) + 4)
     check(done.returncode == 0 and (tmp / "small/step-1/config.json").exists(), "as much is enough", done)
 
