@@ -354,7 +354,7 @@ class Run {
     std::future<Result<GrpoBatch>> rollouts;
     if (peers_.is_first()) {
       rollouts = std::async(std::launch::async, [&] {
-        return roll_out(at_.round + 1, [&](int) { return is_wanted.load(); });
+        return roll_out(at_.round + 1, [&](int) { return is_wanted.load() && goes_on(); });
       });
     }
     const auto trained_from = Clock::now();
@@ -366,15 +366,16 @@ class Run {
     figures.train_s = seconds_since(trained_from);
     const auto waited_from = Clock::now();
     Result<GrpoBatch> next = share([&] { return rollouts.get(); });
-    if (!next.ok()) {
+    const Status prepared =
+        next.ok() ? grpo_->prepare(next.value(), on_part_) : Status(next.error());
+    if (!prepared.ok()) {
       // This round has learned, and is done: a run that goes on asks anew, by the newest weights.
       const GrpoBatch batch = *std::exchange(at_.ahead, std::nullopt);
       ++at_.round;
       unsaved_ = true;
       GLINT_TRY_STATUS(peers_.on_first([&] { return report(batch, figures); }));
-      return next.error();
+      return prepared;
     }
-    GLINT_TRY_STATUS(grpo_->prepare(next.value(), {}));
     figures.rollout_s += seconds_since(waited_from);
     const GrpoBatch batch = std::exchange(*at_.ahead, std::move(next).value());
     go_on_after(*at_.ahead);

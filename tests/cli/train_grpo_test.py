@@ -469,18 +469,24 @@ def another_program_grades(tmp):
         server.shutdown()
     done = run(*args, "--num-rollout", 3, "--resume", "--rm-timeout", 2)
     check(done.returncode == 2 and "127.0.0.1" in done.stderr and "(asked 2 times)" in done.stderr, "nobody answers", done.stderr)
-    # SIGTERM does not wait for one that thinks.
+    # SIGTERM does not wait for one that thinks, whether training waits for it or goes on beside it.
     thinks = tmp / "thinks.py"
-    thinks.write_text("import sys, time\nfor i, line in enumerate(sys.stdin):\n    time.sleep(0 if i < 8 else 600)\n    print(i % 2, flush=True)\n")
-    command = [GLINT, *map(str, train(sums(tmp, "train.jsonl"), tmp / "thinks", *SMALL, "--rm-command", f"{sys.executable} {thinks}", "--rm-timeout", 500,
-                                      "--num-rollout", 9, "--save-interval", 0, rm_type="remote_rm"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        while "round 1 of" not in process.stdout.readline():
-            check(process.poll() is None, "it ended")
-        time.sleep(3)  # by then it is asked
-        process.send_signal(signal.SIGTERM)
-        text, _ = process.communicate(timeout=60)
-    check(process.returncode == 0 and "after 1 of 9 rounds; --resume goes on" in text and (tmp / "thinks/step-1").exists(), "it ends and saves", text)
+    thinks.write_text("import sys, time\nfor i, line in enumerate(sys.stdin):\n    time.sleep(0 if i < int(sys.argv[1]) else 600)\n    print(i % 2, flush=True)\n")
+    for name, more, answers in (("thinks", (), 8), ("beside", ("--async-rollout",), 16)):
+        def begin(thinks_after, *args):
+            return train(sums(tmp, "train.jsonl"), tmp / name, *SMALL, "--rm-command", f"{sys.executable} {thinks} {thinks_after}", "--rm-timeout", 500,
+                         "--save-interval", 0, *more, *args, rm_type="remote_rm")
+
+        with subprocess.Popen([GLINT, *map(str, begin(answers, "--num-rollout", 9))], stdout=subprocess.PIPE, text=True) as process:
+            while "round 1 of" not in process.stdout.readline():
+                check(process.poll() is None, "it ended")
+            time.sleep(3)  # by then it is asked
+            process.send_signal(signal.SIGTERM)
+            text, _ = process.communicate(timeout=60)
+        done = int((tmp / name / "latest_checkpointed_iteration.txt").read_text())
+        check(process.returncode == 0 and f"after {done} of 9 rounds; --resume goes on" in text, "it ends and saves", text)
+        output(*begin(1000, "--num-rollout", done + 1, "--resume"))
+        check([line["round"] for line in rounds(tmp / name)[0]] == list(range(done + 1)), "each round once", rounds(tmp / name))
     # Groups differ for two rounds; the third finds none, and ends the run with what was learned.
     alike = tmp / "alike.py"
     alike.write_text("import sys\nfor i, line in enumerate(sys.stdin):\n    print(i % 2 if i < 16 else 0, flush=True)\n")
