@@ -293,13 +293,21 @@ class Run {
   }
 
   // Answers for training after `trained_at` rounds, by the weights that the engine has.
-  Result<GrpoBatch> roll_out(std::int64_t trained_at, const OnRolloutTokens& on_tokens) {
-    return groups_->roll_out(prompts_, *order_,
-                             {.position = at_.prompts_used,
-                              .begun = at_.begun,
-                              .version = static_cast<std::int32_t>(at_.round),
-                              .trained_at = static_cast<std::int32_t>(trained_at)},
-                             on_tokens);
+  Result<GrpoBatch> roll_out(std::int64_t trained_at, RoundFigures& figures,
+                             const std::function<bool()>& is_wanted) {
+    const auto begin = Clock::now();
+    Result<GrpoBatch> batch =
+        groups_->roll_out(prompts_, *order_,
+                          {.position = at_.prompts_used,
+                           .begun = at_.begun,
+                           .version = static_cast<std::int32_t>(at_.round),
+                           .trained_at = static_cast<std::int32_t>(trained_at)},
+                          [&](int tokens) {
+                            figures.answered_tokens += tokens;
+                            return is_wanted();
+                          });
+    figures.answered_s += seconds_since(begin);
+    return batch;
   }
 
   // The first rank's, on all.
@@ -329,8 +337,7 @@ class Run {
                             .has_turns = !options_.generate_tool_command.empty(),
                             .has_weights = options_.use_tis || options_.use_icepop};
     if (options_.async_rollout) return do_round_beside_rollouts(figures);
-    GLINT_TRY(GrpoBatch batch,
-              share([this] { return roll_out(at_.round, [this](int) { return goes_on(); }); }));
+    GLINT_TRY(GrpoBatch batch, share([&] { return roll_out(at_.round, figures, on_part_); }));
     figures.rollout_s = seconds_since(begin);
     GLINT_TRY_STATUS(grpo_->prepare(batch, on_part_));
     GLINT_TRY_STATUS(train(batch, figures));
@@ -344,30 +351,29 @@ class Run {
   Status do_round_beside_rollouts(RoundFigures& figures) {
     const auto begin = Clock::now();
     if (!at_.ahead) {
-      GLINT_TRY(at_.ahead,
-                share([this] { return roll_out(at_.round, [this](int) { return goes_on(); }); }));
+      GLINT_TRY(at_.ahead, share([&] { return roll_out(at_.round, figures, on_part_); }));
+      figures.rollout_s = seconds_since(begin);
       GLINT_TRY_STATUS(grpo_->prepare(*at_.ahead, on_part_));
       go_on_after(*at_.ahead);
     }
-    figures.rollout_s = seconds_since(begin);
     std::atomic<bool> is_wanted = true;
     std::future<Result<GrpoBatch>> rollouts;
     if (peers_.is_first()) {
       rollouts = std::async(std::launch::async, [&] {
-        return roll_out(at_.round + 1, [&](int) { return is_wanted.load() && goes_on(); });
+        return roll_out(at_.round + 1, figures, [&] { return is_wanted.load() && goes_on(); });
       });
     }
-    const auto trained_from = Clock::now();
     if (const Status trained = train(*at_.ahead, figures); !trained.ok()) {
       is_wanted = false;
       if (rollouts.valid()) rollouts.wait();
       return trained;
     }
-    figures.train_s = seconds_since(trained_from);
     const auto waited_from = Clock::now();
     Result<GrpoBatch> next = share([&] { return rollouts.get(); });
+    figures.rollout_s += seconds_since(waited_from);
     const Status prepared =
         next.ok() ? grpo_->prepare(next.value(), on_part_) : Status(next.error());
+    figures.train_s = seconds_since(begin) - figures.rollout_s;
     if (!prepared.ok()) {
       // This round has learned, and is done: a run that goes on asks anew, by the newest weights.
       const GrpoBatch batch = *std::exchange(at_.ahead, std::nullopt);
@@ -376,7 +382,6 @@ class Run {
       GLINT_TRY_STATUS(peers_.on_first([&] { return report(batch, figures); }));
       return prepared;
     }
-    figures.rollout_s += seconds_since(waited_from);
     const GrpoBatch batch = std::exchange(*at_.ahead, std::move(next).value());
     go_on_after(*at_.ahead);
     return finish_round(batch, figures);

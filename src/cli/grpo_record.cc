@@ -36,7 +36,8 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                    {"perf/train_time", f.train_s},
                    {"perf/update_weights_time", f.update_s},
                    {"perf/step_time", f.seconds()},
-                   {"perf/rollout_tokens_per_s", static_cast<double>(c.tokens) / f.rollout_s},
+                   {"perf/rollout_tokens_per_s",
+                    f.answered_s > 0 ? static_cast<double>(f.answered_tokens) / f.answered_s : 0},
                    {"perf/train_tokens_per_s", static_cast<double>(f.sums.tokens) / f.train_s}};
   if (c.drafted > 0) {
     metrics.set("rollout/spec_accept_rate",

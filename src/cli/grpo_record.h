@@ -22,7 +22,10 @@ struct RoundFigures {
   double grad_norm = 0;  // mean of all steps
   bool has_kl = false, has_staleness = false, has_turns = false;
   bool has_weights = false;  // of tokens that engine and trainer give other chances
-  double rollout_s = 0;      // that were spent waiting for answers
+  // Answering in this round, for whichever: tokens that came, and what it took, grading included.
+  std::int64_t answered_tokens = 0;
+  double answered_s = 0;
+  double rollout_s = 0;  // that were spent waiting for answers
   double train_s = 0, update_s = 0;
 
   double seconds() const { return rollout_s + train_s + update_s; }

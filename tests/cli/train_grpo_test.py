@@ -285,6 +285,8 @@ def unfinished_answers_go_on(tmp):
     check(text.count("parity: 0 of ") == 3, "parity", text)
     lines = rounds(out)[0]
     check(lines[0]["rollout/max_staleness"] == 0 and 1 <= lines[2]["rollout/max_staleness"] <= 2, "tokens of older weights", lines)
+    first = lines[0]
+    check(first["perf/rollout_tokens_per_s"] * first["perf/rollout_time"] > 8 * first["rollout/response_len/mean"] + 1, "all tokens that came count", first)
     expected, again = killed_after(out, 2)
     output(*train(data, out, *whole, "--resume", "--threads", 1, "--max-num-seqs", 3, rm_type="deterministic_random"))
     same_weights(expected, again)
