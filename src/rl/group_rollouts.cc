@@ -166,10 +166,12 @@ Result<GrpoBatch> GroupRollouts::roll_out(const std::vector<TrainPrompt>& prompt
     Rows rows;
     for (const AnswerGroup& group : groups) rows.push_back(&prompts[order.row_at(group.at)]);
     GLINT_TRY_STATUS(run(groups, rows, start, options_.rollout_batch_size - taken, on_tokens));
+    const std::vector<bool> is_graded =
+        groups_to_grade(groups, options_.rollout_batch_size - taken);
     Rows row_of;
     std::vector<const Rollout*> finished;
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      if (!groups[g].finished()) continue;
+      if (!is_graded[g]) continue;
       for (const Rollout& answer : groups[g].answers) {
         row_of.push_back(rows[g]);
         finished.push_back(&answer);
@@ -180,12 +182,11 @@ Result<GrpoBatch> GroupRollouts::roll_out(const std::vector<TrainPrompt>& prompt
     std::span<const double> left = rewards;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const bool is_full = taken >= options_.rollout_batch_size;
-      const bool is_finished = groups[g].finished();
-      const auto its = left.first(is_finished ? groups[g].answers.size() : 0);
+      const auto its = left.first(is_graded[g] ? groups[g].answers.size() : 0);
       left = left.subspan(its.size());
-      if (options_.partial && (!is_finished || is_full)) {
+      if (options_.partial && (!is_graded[g] || is_full)) {
         batch.begun.push_back(std::move(groups[g]));
-      } else if (is_finished) {
+      } else if (is_graded[g]) {
         taken += take(*rows[g], std::move(groups[g]), its, start, batch);
       }
     }
@@ -198,6 +199,17 @@ Result<GrpoBatch> GroupRollouts::roll_out(const std::vector<TrainPrompt>& prompt
                        "out"));
   }
   return batch;
+}
+
+std::vector<bool> GroupRollouts::groups_to_grade(const std::vector<AnswerGroup>& groups,
+                                                 int room) const {
+  const bool waits = options_.partial && options_.dynamic_sampling_rounds == 0;
+  std::vector<bool> all;
+  for (const AnswerGroup& group : groups) {
+    all.push_back((room > 0 || !waits) && group.finished());
+    room -= all.back();
+  }
+  return all;
 }
 
 bool GroupRollouts::take(const TrainPrompt& row, AnswerGroup group, std::span<const double> given,

@@ -299,6 +299,12 @@ def unfinished_answers_go_on(tmp):
     check(masked["train/grad_norm"] != lines[2]["train/grad_norm"], "masked tokens teach nothing", masked)
     bound = other("bound", "--partial-rollout", "--max-weight-staleness", 0)
     check(bound["rollout/max_staleness"] == 0, "they begin anew", bound)
+    # Groups that finish beyond the batch wait, and are graded once, where they are learned from.
+    asked, counts = tmp / "asked", tmp / "counts.py"
+    counts.write_text("import sys\nfor i, line in enumerate(sys.stdin):\n    open(sys.argv[1], 'a').write(line)\n    print(i % 2, flush=True)\n")
+    output(*train(data, tmp / "surplus", "--num-rollout", 4, *SMALL, "--over-sampling-batch-size", 8, "--partial-rollout", "--save-interval", 0,
+                  "--rm-command", f"{sys.executable} {counts} {asked}", rm_type="remote_rm"))
+    check(len(asked.read_text().splitlines()) == 4 * 8, "gradings of four rounds of 8 answers", asked.read_text())
     lost = other("lost")
     told = ("rollout/raw_reward", "rollout/response_len/mean", "train/grad_norm")
     check("rollout/max_staleness" not in lost and [lost[name] for name in told] != [lines[2][name] for name in told], "others are asked", lost)
