@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/ceil_div.h"
-#include "base/memory.h"
 #include "base/str.h"
 #include "train/as_tensor.h"
 #include "train/optimizer.h"
@@ -119,7 +118,8 @@ Status walk_over(ModelWeights& weights, Walk& walk) {
 
 }  // namespace
 
-Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard) {
+Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard,
+                                    const TrainPeers& peers) {
   const MeshShape& shape = shard.shape;
   Walk measure(tape, shard);
   GLINT_TRY_STATUS(walk_over(weights, measure));
@@ -137,10 +137,7 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const 
   const auto bytes = padded * static_cast<std::int64_t>(sizeof(float));
   const std::string wanted = human_bytes(bytes);
   Device& device = tape.device();
-  if (const std::int64_t free = available_memory(); bytes > free) {
-    return exhausted(str("the gradients of ", count, " parameters take ", wanted, ", and ",
-                         human_bytes(free), " are free"));
-  }
+  GLINT_TRY_STATUS(peers.expect_memory(str("the gradients of ", count, " parameters take"), bytes));
   Parameters parameters;
   parameters.device_ = &device;
   parameters.memory_ = device.allocate(static_cast<std::size_t>(bytes));

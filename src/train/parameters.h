@@ -9,6 +9,7 @@
 #include "autograd/tape_ops.h"
 #include "comm/comm.h"
 #include "model/weights.h"
+#include "train/train_peers.h"
 
 namespace glint {
 
@@ -45,8 +46,10 @@ struct ParameterSection {
 class Parameters {
  public:
   // Gradients of zero for all that is trained of `weights`, the part of `shard`, known to `tape`.
-  // Fails if a weight is neither f32 nor bf16, and if there is no memory for 4 bytes a parameter.
-  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard = {});
+  // Fails if a weight is neither f32 nor bf16, and if there is no memory for 4 bytes a parameter of
+  // all peers.
+  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard = {},
+                                 const TrainPeers& peers = {});
 
   const std::vector<Parameter>& all() const { return all_; }
   // Null: `tensor` is not among them, as on another stage.

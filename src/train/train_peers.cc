@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/contains.h"
+#include "base/memory.h"
 #include "base/str.h"
 #include "train/as_tensor.h"
 #include "train/parameter_part.h"
@@ -102,6 +103,14 @@ Status TrainPeers::agree(const Status& mine) const {
     GLINT_TRY_STATUS(as_status(read_result(said)));
   }
   return Ok{};
+}
+
+Status TrainPeers::expect_memory(std::string_view what, std::int64_t bytes) const {
+  const std::int64_t free = available_memory();
+  if (bytes <= free / here_) return agree(Ok{});
+  return agree(exhausted(str(what, " ", human_bytes(bytes),
+                             here_ > 1 ? str(" in each of ", here_, " processes") : "", ", and ",
+                             human_bytes(free), " are free")));
 }
 
 Result<std::string> TrainPeers::on_first_text(

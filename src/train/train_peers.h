@@ -40,6 +40,9 @@ class TrainPeers {
   bool any(bool mine) const;
   // The failure of the first rank that has one.
   Status agree(const Status& mine) const;
+  // Whether those of this machine have memory for so many bytes each, before one takes any; `what`
+  // is the beginning of the sentence that says no, up to its verb.
+  Status expect_memory(std::string_view what, std::int64_t bytes) const;
   // The outcome of work that only the first does.
   Status on_first(const std::function<Status()>& work) const;
   // The same of work whose result is text.

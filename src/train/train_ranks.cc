@@ -108,7 +108,7 @@ Status TrainRanks::make_parameters() {
   for (int rank = 0; rank < size(); ++rank) {
     Part& part = parts_[static_cast<std::size_t>(rank)];
     GLINT_TRY(Parameters parameters,
-              Parameters::make(model(rank).weights(), *part.tape, model(rank).shard()));
+              Parameters::make(model(rank).weights(), *part.tape, model(rank).shard(), peers_));
     part.parameters.emplace(std::move(parameters));
     part.pass.emplace(model(rank), *part.tape, peers_.is_alone() ? size() : peers_.here());
   }

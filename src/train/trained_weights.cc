@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/memory.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
@@ -41,11 +40,8 @@ Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& che
   return result;
 }
 
-Result<Buffer> memory_for(std::size_t bytes) {
-  if (const std::int64_t free = available_memory(); static_cast<std::int64_t>(bytes) > free) {
-    return exhausted(
-        str("the weights take ", human_bytes(bytes), ", and ", human_bytes(free), " are free"));
-  }
+Result<Buffer> memory_for(std::size_t bytes, const TrainPeers& peers = {}) {
+  GLINT_TRY_STATUS(peers.expect_memory("the weights take", static_cast<std::int64_t>(bytes)));
   Buffer memory = make_host_device()->allocate(bytes);
   if (memory.data()) return memory;
   return exhausted(str("no memory for ", human_bytes(bytes), " of weights"));
@@ -68,7 +64,7 @@ void round_to(StoredType type, std::span<const float> values, std::byte* to, Thr
 
 }  // namespace
 
-Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
+Result<TrainedWeights> TrainedWeights::make(LoadedModel& model, const TrainPeers& peers) {
   const std::string dir = model.options().dir;
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
   GLINT_TRY_STATUS(checkpoint.expect_room_for_copies());
@@ -86,7 +82,8 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
       all.tensors_.push_back(std::move(one));
     }
   }
-  GLINT_TRY(all.memory_, memory_for(bytes));
+  GLINT_TRY(all.memory_, memory_for(bytes, peers));
+  all.belong_to_one_rank_ = !peers.is_alone();
   std::byte* at = all.memory_.data();
   for (StoredTensor& tensor : all.tensors_) {
     std::memcpy(at, tensor.bytes.data(), tensor.bytes.size());

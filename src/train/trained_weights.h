@@ -11,6 +11,7 @@
 #include "checkpoint/shard.h"
 #include "runtime/loaded_model.h"
 #include "train/parameters.h"
+#include "train/train_peers.h"
 
 namespace glint {
 
@@ -20,9 +21,10 @@ class TrainedWeights {
  public:
   // Copies the weights of the files that `model` was loaded from, with Packing::kNever, and on the
   // host makes it read the copies. Other ranks' models of the same files take checkpoint() over,
-  // and read them too; columns that a rank cuts it has as its own. Fails where a weight is neither
-  // f32, f16 nor bf16.
-  static Result<TrainedWeights> make(LoadedModel& model);
+  // and read them too; columns that a rank cuts it has as its own. Where `peers` are processes each
+  // has all, and writes all of its part, whoever else has it. Fails where a weight is neither f32,
+  // f16 nor bf16, and where there is no memory for those of all peers.
+  static Result<TrainedWeights> make(LoadedModel& model, const TrainPeers& peers = {});
 
   // Rounds `values`, a parameter's of `model` in the order of its gradient, to the weights'
   // formats. Of the ranks that have the same part one writes it here; on the host each writes what
@@ -32,9 +34,6 @@ class TrainedWeights {
              ThreadPool& pool);
   // The same of a whole tensor, in the order of the checkpoint.
   void write(const ModelTensor& tensor, std::span<const float> whole, ThreadPool& pool);
-  // The ranks' processes have weights of their own: each writes all of its part, whoever else has
-  // it.
-  void belong_to_one_rank() { belong_to_one_rank_ = true; }
   // Where `model` is on another device, it takes over what was written.
   Status place(LoadedModel& model) const;
   // All of a tensor as f32, in the order of the checkpoint; and of a parameter that is not divided

@@ -9,7 +9,6 @@
 #include "base/directory.h"
 #include "base/disk_space.h"
 #include "base/file.h"
-#include "base/memory.h"
 #include "base/parse_number.h"
 #include "base/str.h"
 #include "base/system_error.h"
@@ -76,6 +75,15 @@ Result<std::optional<std::int64_t>> latest_step(const std::string& run_dir) {
       str(path, " holds ", quoted(trimmed(text)), ", not the number of a step", kRemedy));
 }
 
+// A rank's share of the optimiser's state, with the zeros behind the last.
+std::int64_t bytes_of_share(const Parameters& parameters) {
+  std::int64_t numbers = 0;
+  for (const ParameterSection& section : parameters.sections()) {
+    if (section.kind != ParameterSection::Kind::kBorrowed) numbers += section.share;
+  }
+  return OptimizerPart::bytes(numbers);
+}
+
 // Folders of saves that were cut off.
 void remove_partial_steps(const std::string& run_dir) {
   std::error_code error;
@@ -99,8 +107,7 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
                                        std::move(opened), t.options_.peers));
   TrainRanks& ranks = *t.ranks_;
   t.source_dir_ = t.options_.model.dir;
-  GLINT_TRY(t.weights_, TrainedWeights::make(ranks.model()));
-  if (!ranks.peers().is_alone()) t.weights_->belong_to_one_rank();
+  GLINT_TRY(t.weights_, TrainedWeights::make(ranks.model(), ranks.peers()));
   for (int rank = 1; rank < ranks.size(); ++rank) {
     GLINT_TRY_STATUS(ranks.model(rank).update_weights(t.weights().checkpoint()));
   }
@@ -111,12 +118,10 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
     most = std::max(most, static_cast<std::size_t>(p.is_kv_b() ? 2 * p.count() : p.count()));
   }
   if (ranks.shape().num_ranks() > 1) most = 0;
-  const std::int64_t bytes = OptimizerPart::bytes(count) / ranks.peers().size() +
-                             static_cast<std::int64_t>(most * sizeof(float));
-  if (const std::int64_t free = available_memory(); bytes > free) {
-    return exhausted(str("the optimiser's state of ", count, " parameters takes ",
-                         human_bytes(bytes), ", and ", human_bytes(free), " are free"));
-  }
+  std::int64_t bytes = static_cast<std::int64_t>(most * sizeof(float));
+  for (int rank = 0; rank < ranks.size(); ++rank) bytes += bytes_of_share(ranks.parameters(rank));
+  GLINT_TRY_STATUS(ranks.peers().expect_memory(
+      str("the optimiser's state of ", count, " parameters takes"), bytes));
   t.whole_.reserve(most);
   for (int rank = 0; rank < ranks.size(); ++rank) {
     t.optimizer_.emplace_back(ranks.parameters(rank), ranks.mesh(rank));

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -205,6 +206,24 @@ TEST(Trainer, leftovers_do_not_stand_in_the_way_and_changed_files_are_found) {
   EXPECT_NE(Trainer::find_latest(out.path).error().message.find("seven"), std::string::npos);
   std::ofstream(tracker) << "7";
   EXPECT_NE(Trainer::find_latest(out.path).error().message.find("step-7"), std::string::npos);
+}
+
+// Weights of 33 MiB, gradients of 66 MiB, and a state of 198 MiB of the optimiser's.
+TEST(Trainer, memory_is_for_all_processes_of_a_machine) {
+  const auto failure = [](std::int64_t free_for_each) {
+    const auto here = static_cast<int>(available_memory() / free_for_each);
+    const TrainPeers peers({}, self_comm(), here);
+    std::vector<std::unique_ptr<Backend>> backends;
+    backends.push_back(best_backend().make(2));
+    const auto opened =
+        Trainer::open({.model = {.dir = kTiny}, .peers = peers}, std::move(backends));
+    const std::string said = opened.ok() ? "it fits" : opened.error().message;
+    EXPECT_NE(said.find(str(" in each of ", here, " processes, and ")), std::string::npos) << said;
+    return said.substr(0, said.find(" take"));
+  };
+  EXPECT_EQ(failure(1 << 20), "the weights");
+  EXPECT_EQ(failure(48 << 20), "the gradients of 17275392 parameters");
+  EXPECT_EQ(failure(120 << 20), "the optimiser's state of 17275392 parameters");
 }
 
 TEST(Trainer, memory_that_ends_in_a_pass_ends_the_pass) {
