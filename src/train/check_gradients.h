@@ -11,8 +11,8 @@
 
 namespace glint {
 
-// One parameter: some of its elements were moved, each by a 32nd of itself, once in the direction
-// in which the loss rises and once against it.
+// One parameter: some of its elements were moved, each by a 64th of itself, once in the direction
+// in which the loss rises and once against it; where that does not agree, also by a 128th.
 struct ParameterCheck {
   std::string name = {};
   std::int64_t moved = 0;  // elements, in a random order, until the loss moves enough to be seen
