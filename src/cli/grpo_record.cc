@@ -79,6 +79,7 @@ Result<GrpoRecord> GrpoRecord::open(Options options) {
   GLINT_TRY(record.metrics_, RoundLog::open(options.dir + "/metrics.jsonl", "round", end));
   GLINT_TRY(record.samples_, RoundLog::open(options.dir + "/samples.jsonl", "round", end));
   GLINT_TRY(record.events_, EventFile::open(options.tensorboard_dir, end + 1));
+  record.samples_->thin(keep_shown_samples);
   record.options_ = std::move(options);
   GLINT_TRY_STATUS(record.write_page(0));
   return record;
@@ -90,6 +91,7 @@ Status GrpoRecord::add(Json metrics, const std::vector<AnswerSample>& samples, b
   for (const AnswerSample& sample : samples) {
     GLINT_TRY_STATUS(samples_->add(sample_line(sample, round, is_eval)));
   }
+  samples_->thin(keep_shown_samples);
   return metrics_->add(std::move(metrics));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/ceil_div.h"
 #include "base/page_style.h"
@@ -22,6 +23,7 @@ constexpr std::string_view kOwnStyle = R"css(
 
 constexpr std::size_t kMostPoints = 160;  // of a curve
 constexpr std::size_t kMostColumns = 4;   // evaluations side by side
+constexpr std::size_t kMostKept = 16;     // of which these columns are chosen, for long runs
 constexpr std::size_t kMostRounds = 3;    // whose best and worst answers are shown
 constexpr std::size_t kMostRows = 50;     // of the table of numbers
 
@@ -223,6 +225,16 @@ std::string rollout_samples(const std::vector<Json>& samples) {
       table("<th>best</th><th>worst</th>", rows), "</section>\n");
 }
 
+// The one that leaves the smallest gap; never the first or the last.
+std::set<std::int64_t>::iterator closest_to_others(std::set<std::int64_t>& rounds) {
+  auto closest = std::next(rounds.begin());
+  const auto gap = [](auto at) { return *std::next(at) - *std::prev(at); };
+  for (auto at = closest; std::next(at) != rounds.end(); ++at) {
+    if (gap(at) < gap(closest)) closest = at;
+  }
+  return closest;
+}
+
 std::string numbers(const Lines& rounds) {
   std::string rows;
   const std::size_t first = rounds.size() > kMostRows ? rounds.size() - kMostRows : 0;
@@ -250,6 +262,18 @@ Json sample_line(const AnswerSample& sample, std::int64_t round, bool is_eval) {
                       {"line", sample.line},     {"prompt", sample.prompt},
                       {"label", sample.label},   {"answer", sample.answer},
                       {"reward", sample.reward}, {"truncated", sample.truncated}};
+}
+
+void keep_shown_samples(std::vector<Json>& samples) {
+  std::set<std::int64_t> evals, rounds;
+  for (const Json& sample : samples) {
+    (text(sample, "from") == "eval" ? evals : rounds).insert(round_of(sample));
+  }
+  while (rounds.size() > kMostRounds) rounds.erase(rounds.begin());
+  while (evals.size() > kMostKept) evals.erase(closest_to_others(evals));
+  std::erase_if(samples, [&](const Json& sample) {
+    return !(text(sample, "from") == "eval" ? evals : rounds).contains(round_of(sample));
+  });
 }
 
 std::string to_html(const RunPage& page, const std::vector<Json>& metrics,

@@ -30,6 +30,10 @@ struct RunPage {
 // the round itself.
 Json sample_line(const AnswerSample& sample, std::int64_t round, bool is_eval);
 
+// Leaves the lines of samples.jsonl that a page of this run, now or later, may show: the newest
+// rounds, and evaluations from the first to the last.
+void keep_shown_samples(std::vector<Json>& samples);
+
 // `metrics` and `samples` are the lines of metrics.jsonl and samples.jsonl. Long runs are drawn as
 // means over some rounds each.
 std::string to_html(const RunPage& page, const std::vector<Json>& metrics,

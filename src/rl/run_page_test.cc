@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
+
 namespace glint {
 namespace {
 
@@ -53,6 +55,29 @@ TEST(RunPage, LongRunsAreDrawnAsMeans) {
   EXPECT_NE(page.find("<title>round 1 to 2: 0.5</title>"), page.npos);
   EXPECT_NE(page.find("<title>round 319 to 320: 0.5</title>"), page.npos);
   EXPECT_NE(page.find("<title>round 2: 2.5</title>"), page.npos);
+}
+
+TEST(RunPage, OfALongRunFewSamplesStayInMemory) {
+  std::vector<Json> samples;
+  for (int i = 0; i < 200; ++i) {
+    const AnswerSample sample = {.line = 1, .answer = str("answer ", i, ".")};
+    samples.push_back(sample_line(sample, i - 1, true));
+    for (int k = 0; k < 2; ++k) samples.push_back(sample_line(sample, i, false));
+    keep_shown_samples(samples);
+    EXPECT_LE(samples.size(), 16u + 2 * 3);
+  }
+  const std::string page = to_html({.model = "tiny"}, {}, samples);
+  EXPECT_NE(page.find("<th>before</th><th>after round "), page.npos);
+  EXPECT_NE(page.find("<th>after round 199</th></tr>"), page.npos);
+  for (const int newest : {197, 198, 199}) {
+    EXPECT_GE(count_of(page, str("answer ", newest, ".")), 2u);
+  }
+  EXPECT_EQ(page.find("answer 196."), page.npos);
+  std::vector<std::int64_t> evals;
+  for (const Json& sample : samples) {
+    if (*sample.find("from") == Json("eval")) evals.push_back(sample.find("round")->as_int());
+  }
+  for (std::size_t i = 1; i < evals.size(); ++i) EXPECT_LE(evals[i] - evals[i - 1], 32) << i;
 }
 
 TEST(RunPage, ARunThatHasJustBegunIsAPage) {

@@ -1,6 +1,7 @@
 // The log of a run: JSONL, a line a round or step, that a run which is taken up goes on with.
 #pragma once
 
+#include <functional>
 #include <istream>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ class RoundLog {
 
   // Lines that were added, and those before; of a large log the newest.
   const std::vector<Json>& lines() const { return lines_; }
+  // From here on `thin` has taken some out of them; the file keeps all.
+  void thin(const std::function<void(std::vector<Json>&)>& thin) { thin(lines_); }
 
  private:
   // Takes the lines of `file` from byte `begin` on that stay; the end of the last, 0: none does.

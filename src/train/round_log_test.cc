@@ -35,6 +35,14 @@ TEST_F(RoundLogTest, RoundsThatAreDoneAgainAreDropped) {
             "{\"round\":0,\"x\":0.5}\n{\"round\":1,\"x\":0.5}\n{\"round\":2,\"x\":1}\n");
 }
 
+TEST_F(RoundLogTest, LinesThatAreTakenOutOfMemoryStayInTheFile) {
+  RoundLog log = open(0);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(log.add(Json::Object{{"round", i}}).ok());
+  log.thin([](std::vector<Json>& lines) { lines.erase(lines.begin()); });
+  EXPECT_EQ(log.lines().size(), 2u);
+  EXPECT_EQ(contents(), "{\"round\":0}\n{\"round\":1}\n{\"round\":2}\n");
+}
+
 TEST_F(RoundLogTest, ALineThatWasCutShortIsDropped) {
   ASSERT_TRUE(open(0).add(Json::Object{{"round", 0}}).ok());
   ASSERT_TRUE(write_file_atomic(path_, contents() + "{\"round\":1,\"x").ok());
