@@ -66,7 +66,7 @@ struct Options {
     v("min-lr=X", plan.min_lr, "learning rate at the end, with linear and cosine");
     v("lr-schedule", plan.decay, "how the learning rate goes on after the warm-up",
       {"constant", "linear", "cosine"});
-    v("warmup=N", plan.warmup, "updates over which the learning rate rises from 0");
+    v("warmup=N", plan.warmup, "updates over which the learning rate rises, from 0 for the first");
     v("weight-decay=X", method.weight_decay,
       "of matrices, decoupled as AdamW has it; norms do not");
     v("beta1=X", method.beta1, "AdamW's average of gradients");

@@ -124,7 +124,8 @@ struct GrpoStepOptions {
     v("num-steps-per-rollout=N", num_steps_per_rollout,
       "instead: steps of a round, of equally many answers (slime's meaning)");
     v("lr=R", lr, "learning rate of AdamW (Megatron's meaning)");
-    v("lr-warmup-iters=N", lr_warmup_iters, "steps until it is reached (Megatron's meaning)");
+    v("lr-warmup-iters=N", lr_warmup_iters,
+      "steps until it is reached, from 0 for the first (Megatron's meaning)");
     v("lr-decay-style", lr_decay_style, "how it falls until the last round",
       {"constant", "linear", "cosine"});
     v("min-lr=R", min_lr, "to what it falls (Megatron's meaning)");

@@ -51,9 +51,10 @@ double clip_scale(double norm, double clip) {
 }
 
 double LearningRate::at(std::int64_t step) const {
-  if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
+  const std::int64_t before = step - 1;
+  if (before < warmup) return peak * static_cast<double>(before) / static_cast<double>(warmup);
   const double done =
-      std::min(1.0, static_cast<double>(step - 1 - warmup) /
+      std::min(1.0, static_cast<double>(before - warmup) /
                         static_cast<double>(std::max<std::int64_t>(total - warmup, 1)));
   switch (decay) {
     case Decay::kConstant:

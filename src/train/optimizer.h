@@ -37,8 +37,9 @@ double clip_scale(double norm, double clip);
 
 enum class Decay : std::uint8_t { kConstant, kLinear, kCosine };
 
-// Rises to `peak` over `warmup` steps, then falls to `least`, which it has after step `total`: the
-// last step learns, too, and so does an only one (Megatron's schedule).
+// Rises from 0, which the first step has, to `peak` over `warmup` steps, then falls to `least`,
+// which it has after step `total`: the last step learns, and without a warm-up so does an only one
+// (Megatron's schedule).
 struct LearningRate {
   double peak = 1e-6, least = 0;
   std::int64_t warmup = 0, total = 1;

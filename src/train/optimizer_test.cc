@@ -72,8 +72,9 @@ TEST(AdamW, bits_do_not_depend_on_threads) {
 
 TEST(LearningRate, rises_and_falls) {
   const LearningRate constant = {.peak = 1, .warmup = 4, .total = 12};
-  EXPECT_DOUBLE_EQ(constant.at(1), 0.25);
-  EXPECT_DOUBLE_EQ(constant.at(4), 1);
+  EXPECT_DOUBLE_EQ(constant.at(1), 0);
+  EXPECT_DOUBLE_EQ(constant.at(4), 0.75);
+  EXPECT_DOUBLE_EQ(constant.at(5), 1);
   EXPECT_DOUBLE_EQ(constant.at(12), 1);
   const LearningRate linear = {
       .peak = 1, .least = 0.2, .warmup = 4, .total = 12, .decay = Decay::kLinear};
@@ -84,7 +85,7 @@ TEST(LearningRate, rises_and_falls) {
   EXPECT_DOUBLE_EQ(linear.at(100), 0.2);
   const LearningRate cosine = {
       .peak = 1, .least = 0.2, .warmup = 4, .total = 12, .decay = Decay::kCosine};
-  EXPECT_DOUBLE_EQ(cosine.at(4), 1);
+  EXPECT_DOUBLE_EQ(cosine.at(5), 1);
   EXPECT_DOUBLE_EQ(cosine.at(7), 0.2 + 0.8 * 0.5 * (1 + std::sqrt(0.5)));
   EXPECT_DOUBLE_EQ(cosine.at(9), 0.6);
   EXPECT_NEAR(cosine.at(13), 0.2, 1e-15);
