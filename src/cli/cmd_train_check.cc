@@ -72,11 +72,8 @@ Status run(const Options& options, Cli& cli) {
   ThreadPool pool(std::max(resolved.threads, 1));
   GradientPass pass(*model, tape);
   GLINT_TRY(std::vector<TrainSequence> sequences, with_routes(*model, ids).in(options.ids));
-  std::int64_t tokens = 0, draft_tokens = 0;
-  for (const TrainSequence& sequence : sequences) {
-    tokens += sequence.size() - 1;
-    draft_tokens += std::max<std::int64_t>(sequence.size() - 2, 0);
-  }
+  const std::int64_t tokens = count_targets(sequences, 1);
+  const std::int64_t draft_tokens = count_targets(sequences, 2);
   if (tokens == 0) return invalid(options.ids + " has no sequence of at least 2 tokens");
   if (mtp > 0 && draft_tokens == 0) {
     return invalid(options.ids +

@@ -291,14 +291,9 @@ class Run {
   Status step(const GradientPass::OnPart& on_part) {
     const auto start = std::chrono::steady_clock::now();
     const std::vector<TrainSequence> examples = examples_of(trainer_->steps_done());
-    std::int64_t tokens = 0, learnt = 0, drafted = 0;
-    for (const TrainSequence& example : examples) {
-      tokens += example.size();
-      for (std::size_t t = 1; t < example.ids.size(); ++t) {
-        learnt += example.weight(t) != 0;
-        drafted += t > 1 && example.weight(t) != 0;
-      }
-    }
+    std::int64_t tokens = 0;
+    for (const TrainSequence& example : examples) tokens += example.size();
+    const std::int64_t learnt = count_targets(examples, 1), drafted = count_targets(examples, 2);
     const double mtp = options_.method.mtp_loss;
     const LossTerms terms = {
         .scale = 1.0 / static_cast<double>(learnt),
