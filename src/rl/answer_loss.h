@@ -23,8 +23,7 @@ struct GradedAnswer {
   std::vector<float> ref_log_probs = {};  // of the reference model, if the loss has its KL
   // mismatch_ratio() of each, where engine and trainer compute differently; empty: 1 each.
   std::vector<double> mismatches = {};
-  double reward = 0, advantage = 0;
-  bool truncated = false;
+  double advantage = 0;
   std::int64_t num_stale = 0;  // first tokens of the answer that older weights chose
 
   std::int64_t num_answer() const { return tokens.size() - num_prompt; }

@@ -255,7 +255,6 @@ bool GroupRollouts::take(const TrainPrompt& row, AnswerGroup group, std::span<co
   const std::vector<double> advantages = group_advantages(rewards, options_.std_normalization);
   for (std::size_t k = 0; k < rewards.size(); ++k) {
     GradedAnswer answer = graded(row, std::move(group.answers[k]), start);
-    answer.reward = given[k];
     answer.advantage = advantages[k];
     batch.answers.push_back(std::move(answer));
   }
@@ -266,8 +265,7 @@ GradedAnswer GroupRollouts::graded(const TrainPrompt& row, Rollout rollout,
                                    const RolloutStart& start) const {
   GradedAnswer answer = {.tokens = {.ids = row.ids, .routes = std::move(rollout.routes)},
                          .num_prompt = std::ssize(row.ids),
-                         .served_log_probs = std::move(rollout.log_probs),
-                         .truncated = rollout.truncated};
+                         .served_log_probs = std::move(rollout.log_probs)};
   answer.num_stale = std::ranges::count_if(
       rollout.versions, [&](std::int32_t version) { return version != start.version; });
   std::vector<TokenId>& ids = answer.tokens.ids;

@@ -112,9 +112,7 @@ void visit(V& v, T& x) requires std::same_as<std::remove_const_t<T>, GradedAnswe
   v("old_log_probs", x.old_log_probs);
   v("ref_log_probs", x.ref_log_probs);
   v("mismatches", x.mismatches);
-  v("reward", x.reward);
   v("advantage", x.advantage);
-  v("truncated", x.truncated);
   v("num_stale", x.num_stale);
 }
 

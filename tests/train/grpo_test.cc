@@ -193,7 +193,6 @@ TEST_F(GrpoTest, GroupsAreGradedAgainstEachOther) {
     for (std::size_t k = 0; k < 4; ++k) {
       const GradedAnswer& answer = batch.answers[group * 4 + k];
       sum += answer.advantage;
-      EXPECT_EQ(answer.reward, batch.rewards[group * 4 + k]);
       EXPECT_EQ(answer.num_prompt, static_cast<std::int64_t>(prompts[group].ids.size()));
       EXPECT_LE(answer.num_answer(), 12);
     }
