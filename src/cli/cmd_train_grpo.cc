@@ -40,6 +40,9 @@ class Run {
 
   Status run() {
     GLINT_TRY_STATUS(open());
+    if (peers_.is_first()) {
+      for (const std::string& line : options_.notes()) cli_.console.note(line);
+    }
     if (at_.round >= options_.num_rollout) {
       cli_.console.print(str(options_.save, " has ", counted(at_.round, "round"),
                              " already; --num-rollout is ", options_.num_rollout, "\n"));

@@ -175,6 +175,10 @@ Status check_optimizer(const GrpoCommandOptions& o) {
   }
   GLINT_TRY_STATUS(check_range("entropy-coef", o.entropy_coef, -1000, 1000));
   GLINT_TRY_STATUS(check_range("lr", o.lr, 0, 1));
+  if (o.lr_decay_style == "constant" && o.min_lr > 0) {
+    return invalid(
+        "--min-lr is reached by --lr-decay-style linear and cosine; with constant leave it out");
+  }
   GLINT_TRY_STATUS(check_range("min-lr", o.min_lr, 0, o.lr));
   GLINT_TRY_STATUS(check_range<std::int64_t>("lr-warmup-iters", o.lr_warmup_iters, 0, 1 << 30));
   GLINT_TRY_STATUS(check_range("adam-beta1", o.adam_beta1, 0, 0.999999));
@@ -198,6 +202,8 @@ Status check_companions(const GrpoCommandOptions& o) {
        {"--eval-top-p", o.eval_top_p.has_value(), eval, evaluates},
        {"--eval-top-k", o.eval_top_k.has_value(), eval, evaluates},
        {"--eval-max-response-len", o.eval_max_response_len.has_value(), eval, evaluates},
+       {"--eps-clip-c", o.eps_clip_c != 0, "--advantage-estimator grpo or gspo",
+        o.advantage_estimator != "cispo"},
        {"--tis-clip", o.tis_clip != by_default.tis_clip, correction, corrects},
        {"--tis-clip-low", o.tis_clip_low != by_default.tis_clip_low, correction, corrects},
        {"--overlong-penalty-factor",
@@ -238,6 +244,25 @@ Status check(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(parse_spec(o.spec));
   GLINT_TRY_STATUS(check_range("rm-timeout", o.rm_timeout, 1, 1e6));
   return check_companions(o);
+}
+
+std::vector<std::string> GrpoCommandOptions::notes() const {
+  const GrpoCommandOptions by_default;
+  std::vector<std::string> all;
+  if (advantage_estimator == "cispo" && eps_clip < 1) {
+    all.push_back(str("--eps-clip ", format_double(eps_clip),
+                      " bounds the weights of cispo below, ",
+                      "too; MiniMax-M1 had no such bound: --eps-clip 1"));
+  }
+  if (kl_loss_coef == 0 && kl_loss_type != by_default.kl_loss_type) {
+    all.push_back(str("--kl-loss-type ", kl_loss_type, " counts nothing: --kl-loss-coef is 0"));
+  }
+  if (eval_prompt_data.empty() &&
+      n_samples_per_eval_prompt != by_default.n_samples_per_eval_prompt) {
+    all.push_back(str("--n-samples-per-eval-prompt ", n_samples_per_eval_prompt,
+                      " counts nothing: there is no --eval-prompt-data"));
+  }
+  return all;
 }
 
 GroupOptions GrpoCommandOptions::groups(std::function<void(const std::string&)> tell) const {

@@ -85,7 +85,8 @@ struct GrpoLossOptions {
     v("remove-constant-reward-groups", remove_constant_reward_groups,
       "groups whose rewards are all equal do not count in entropy and KL either, which saves time "
       "(the Tinker cookbook's name)");
-    v("eps-clip=E", eps_clip, "ratios below 1 - E are clipped");
+    v("eps-clip=E", eps_clip,
+      "ratios below 1 - E are clipped; of cispo MiniMax-M1 clipped none: 1");
     v("eps-clip-high=E", eps_clip_high, "ratios above 1 + E are clipped");
     v("eps-clip-c=C", eps_clip_c, "dual clip: where the advantage is negative, too; 0: none");
     v("entropy-coef=C", entropy_coef,
@@ -212,6 +213,9 @@ struct GrpoCommandOptions : GrpoDataOptions,
     how.visit(v);
   }
 
+  // Lines for people about options that have no meaning beside the others, or another one than in
+  // the paper. After check().
+  std::vector<std::string> notes() const;
   // Rounds and answers of a step, where others say them, for so many rows. After check().
   Status settle(std::int64_t rows);
   // Without what the model says: its stop tokens and vocabulary. `tell` gets lines while it runs.

@@ -271,6 +271,13 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
       out.meaningless["there is no KL without --use-kl-loss"] += " --kl-loss-coef " + coef->second;
     }
   }
+  const auto least = out.values.find("min-lr"), decay = out.values.find("lr-decay-style");
+  if (least != out.values.end() && decay != out.values.end() && decay->second == "constant") {
+    std::erase(out.options, "--min-lr=" + least->second);
+    if (!same_value(least->second, "0")) {
+      out.meaningless["--lr-decay-style is constant"] += " --min-lr " + least->second;
+    }
+  }
   const auto epochs = out.values.find("num-epoch");
   if (epochs != out.values.end() && out.values.contains("num-rollout")) {
     std::erase(out.options, "--num-epoch=" + epochs->second);
@@ -291,7 +298,9 @@ std::vector<std::string> default_options(const std::map<std::string, std::string
         {"lr-decay-style", "linear"},
         {"adam-beta2", "0.999"},
         {"weight-decay", "0.01"}}) {
-    if (!values.contains(flag)) options.push_back(str("--", flag, "=", value));
+    const bool is_used = std::string_view(flag) != "n-samples-per-eval-prompt" ||
+                         values.contains("eval-prompt-data");
+    if (is_used && !values.contains(flag)) options.push_back(str("--", flag, "=", value));
   }
   return options;
 }

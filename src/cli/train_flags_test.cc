@@ -64,6 +64,14 @@ TEST(TrainFlags, AKlCountsOnlyWhereItIsUsed) {
   EXPECT_TRUE(translate("--kl-loss-coef 0.00").value().meaningless.empty());
 }
 
+TEST(TrainFlags, AConstantRateHasNoLeast) {
+  const auto out = translate("--lr-decay-style constant --min-lr 1e-7").value();
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--lr-decay-style=constant"}));
+  EXPECT_EQ(out.meaningless.at("--lr-decay-style is constant"), " --min-lr 1e-7");
+  EXPECT_TRUE(translate("--lr-decay-style constant --min-lr 0").value().meaningless.empty());
+  EXPECT_EQ(translate("--min-lr 1e-7").value().options.size(), 1u);
+}
+
 TEST(TrainFlags, EpochsCountOnlyWithoutRounds) {
   const auto out = translate("--num-epoch 2 --num-steps-per-rollout 4").value();
   EXPECT_EQ(out.options, (std::vector<std::string>{"--num-epoch=2", "--num-steps-per-rollout=4"}));
@@ -85,7 +93,8 @@ TEST(TrainFlags, EvaluationsHaveSamplingOfTheirOwn) {
 
 TEST(TrainFlags, WhatIsLeftOutIsAsThere) {
   const std::vector<std::string> all = default_options({{"eps-clip", "0.3"}, {"lr", "1"}});
-  EXPECT_EQ(all.size(), 7u);
+  EXPECT_EQ(all.size(), 6u);
+  EXPECT_EQ(default_options({{"eval-prompt-data", "aime.jsonl"}}).size(), 7u);
   EXPECT_EQ(all[0], "--eps-clip-high=0.3");
   EXPECT_EQ(default_options({{"eps-clip-high", "0.4"}})[0], "--input-key=input");
 }

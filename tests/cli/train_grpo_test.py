@@ -170,6 +170,11 @@ def every_loss_runs(tmp):
         check(steps == (4, 8, 2)[number], "steps of two rounds", lines)
         check((out / f"step-{steps // 2}").exists(), "an epoch's end is saved")
         check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(TINY) / "model.safetensors").read_bytes(), "it moves")
+    notes = (("--advantage-estimator", "cispo"), "--eps-clip 0.2 bounds the weights of cispo below"), (("--kl-loss-type", "k3"), "--kl-loss-type k3 counts nothing"), \
+        (("--n-samples-per-eval-prompt", 4), "--n-samples-per-eval-prompt 4 counts nothing")
+    for number, (args, words) in enumerate(notes):
+        said = succeed(*train(data, tmp / f"note-{number}", "--num-rollout", 1, *SMALL, *args)).stderr
+        check(words in said and said.count("\n") == 1, "a note", said)
     surer = ("--entropy-coef", -0.1)
     for name, args, teach in (("still", (), 0), ("surer", surer, 8), ("removed", (*surer, "--remove-constant-reward-groups"), 0)):
         output(*train(data, tmp / name, "--num-rollout", 1, *SMALL, *args, rm_type="math"))
@@ -545,6 +550,8 @@ def wrong_input_is_refused(tmp):
     refuse("--eval-prompt-data", data, "--eval-max-response-len", 5000, words=["--eval-max-response-len is 5000", "4096 positions"])
     refuse("--eval-top-p", 2, words=["--eval-top-p is 2"])
     refuse("--eps-clip", 2, words=["--eps-clip is 2"])
+    refuse("--min-lr", 1e-7, words=["with constant leave it out"])
+    refuse("--advantage-estimator", "cispo", "--eps-clip-c", 3, words=["--eps-clip-c needs --advantage-estimator grpo or gspo"])
     refuse("--port", 65536, words=["--port is 65536"])
     refuse("--eval-interval", 2, words=["--eval-prompt-data"])
     refuse("--fp8-rollout", words=["--parity-gate 0.03"])
