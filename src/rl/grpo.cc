@@ -75,15 +75,24 @@ bool Grpo::learns_as_it_answered() const {
 }
 
 Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
-  std::vector<TrainSequence> sequences;
-  for (const GradedAnswer& answer : batch.answers) sequences.push_back(answer.tokens);
-  const auto score = [&](GradientSource& pass) {
+  const auto score = [&](GradientSource& pass, bool has_routes) {
+    std::vector<TrainSequence> sequences;
+    for (const GradedAnswer& answer : batch.answers) {
+      TrainSequence& one = sequences.emplace_back();
+      one.ids = answer.tokens.ids;
+      one.weights = answer.tokens.weights;
+      if (has_routes) one.routes = answer.tokens.routes;
+    }
     return pass.score(sequences, options_.temperature, options_.batch_tokens, on_part);
   };
+  const bool is_fresh = std::ranges::all_of(
+      batch.answers, [](const GradedAnswer& answer) { return answer.num_stale == 0; });
   if (options_.temperature == 1 && options_.parity_gate == 0) {
-    for (GradedAnswer& answer : batch.answers) answer.old_log_probs = answer.served_log_probs;
+    if (!is_fresh || !learns_as_it_answered()) {
+      for (GradedAnswer& answer : batch.answers) answer.old_log_probs = answer.served_log_probs;
+    }
   } else if (!learns_as_it_answered()) {
-    GLINT_TRY(const std::vector<TokenScores> scores, score(answering()));
+    GLINT_TRY(const std::vector<TokenScores> scores, score(answering(), true));
     for (std::size_t i = 0; i < scores.size(); ++i) {
       GradedAnswer& answer = batch.answers[i];
       answer.old_log_probs = of_answer(answer, scores[i].log_probs);
@@ -96,8 +105,8 @@ Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
   }
   if (options_.loss.policy.kl_coef == 0) return Ok{};
   GLINT_CHECK(options_.reference, "a KL needs a reference model");
-  for (TrainSequence& sequence : sequences) sequence.routes.clear();  // it has its own
-  GLINT_TRY(const std::vector<TokenScores> scores, score(*options_.reference));
+  // It has routes of its own.
+  GLINT_TRY(const std::vector<TokenScores> scores, score(*options_.reference, false));
   for (std::size_t i = 0; i < scores.size(); ++i) {
     batch.answers[i].ref_log_probs = of_answer(batch.answers[i], scores[i].log_probs);
   }

@@ -46,8 +46,8 @@ class Grpo {
 
   // Gives all answers what ratios are taken to: the engine's log-probabilities, or where a
   // temperature or an engine of another format makes others of them, those of a pass with the
-  // weights that answered, but none where these would be the ones that learn; and those of the
-  // reference model, where the loss has its KL.
+  // weights that answered, but none where these are the ones that learn, and chose every token; and
+  // those of the reference model, where the loss has its KL.
   Status set_old_log_probs(GrpoBatch& batch, const OnPart& on_part);
 
   // Adds the gradient of step number `step` of the round. Answers without advantage do not run,

@@ -104,23 +104,38 @@ TEST_F(GrpoTest, EngineAndTrainingAgreeBitForBitBeforeAndAfterAStep) {
 TEST_F(GrpoTest, OneStepByTheWeightsThatAnsweredNeedsNoPassForItsRatios) {
   open(DType::kBF16);
   for (const PolicyLossKind kind : {PolicyLossKind::kGrpo, PolicyLossKind::kGspo}) {
-    GrpoOptions with = options();
-    with.temperature = 0.7f;
-    with.loss.policy.kind = kind;
-    GroupOptions of_groups = groups();
-    of_groups.rollout.temperature = 0.7;
-    Grpo grpo = make(with);
-    GrpoBatch batch = roll_out(grpo, of_groups);
-    EXPECT_TRUE(batch.answers[0].old_log_probs.empty());
-    ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
-    const std::vector<float> ratios_of_one = take_gradient();
-    for (GradedAnswer& answer : batch.answers) {
-      const auto scores = trainer->pass().score({&answer.tokens, 1}, 0.7f, 4096).value();
-      const std::vector<float>& all = scores[0].log_probs;
-      answer.old_log_probs.assign(all.begin() + answer.num_prompt, all.end());
+    for (const double temperature : {0.7, 1.0}) {
+      GrpoOptions with = options();
+      with.temperature = static_cast<float>(temperature);
+      with.loss.policy.kind = kind;
+      GroupOptions of_groups = groups();
+      of_groups.rollout.temperature = temperature;
+      Grpo grpo = make(with);
+      GrpoBatch batch = roll_out(grpo, of_groups);
+      EXPECT_TRUE(batch.answers[0].old_log_probs.empty());
+      const Grpo::Sums sums = grpo.add_gradient(batch, 0, {}).value();
+      EXPECT_EQ(sums.policy.old_new_kl, 0);
+      const std::vector<float> ratios_of_one = take_gradient();
+      for (GradedAnswer& answer : batch.answers) {
+        const auto scores =
+            trainer->pass().score({&answer.tokens, 1}, with.temperature, 4096).value();
+        const std::vector<float>& all = scores[0].log_probs;
+        answer.old_log_probs.assign(all.begin() + answer.num_prompt, all.end());
+      }
+      ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
+      EXPECT_EQ(take_gradient(), ratios_of_one);
     }
-    ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
-    EXPECT_EQ(take_gradient(), ratios_of_one);
+  }
+}
+
+TEST_F(GrpoTest, RatiosOfTokensThatOlderWeightsChoseAreToTheEngines) {
+  open(DType::kBF16);
+  Grpo grpo = make();
+  GrpoBatch batch = roll_out(grpo);
+  batch.answers[5].num_stale = 1;
+  ASSERT_TRUE(grpo.set_old_log_probs(batch, {}).ok());
+  for (const GradedAnswer& answer : batch.answers) {
+    EXPECT_EQ(answer.old_log_probs, answer.served_log_probs);
   }
 }
 
