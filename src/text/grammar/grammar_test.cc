@@ -220,6 +220,22 @@ TEST(Grammar, what_cannot_be_said_of_arguments_is_left_open_where_it_may_be) {
   EXPECT_FALSE(allowed(spec, rest + "x"));
 }
 
+TEST(Grammar, the_least_characters_of_an_argument_are_none_of_the_marker_behind_it) {
+  const Json parameters = parse_json(R"({"type":"object","properties":
+      {"a":{"type":"string","minLength":2}},"required":["a"]})")
+                              .value();
+  const GrammarSpec spec{.kind = Kind::kToolCalls,
+                         .tools = {{"f", parameters}},
+                         .at_least_one = true,
+                         .parallel = false};
+  const std::string value = "<tool_call>f<arg_key>a</arg_key><arg_value>";
+  const std::string end = "</arg_value></tool_call>";
+  for (const char* text : {"ab", "a<b", "<< x", "x <<= 1", "ab<"})
+    EXPECT_TRUE(allowed(spec, str(value, text, end))) << text;
+  for (const char* text : {"a", "\n<", "<<", "<"})
+    EXPECT_FALSE(allowed(spec, str(value, text, end))) << text;
+}
+
 TEST(Grammar, references_within_arguments_lead_to_their_function) {
   const Json parameters = parse_json(R"({"type":"object","properties":{"n":{"type":"integer"},
       "a":{"type":"array","items":{"$ref":"#"}},"b":{"type":"array","items":

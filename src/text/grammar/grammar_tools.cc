@@ -200,7 +200,7 @@ class Arguments {
     if (max && max->as_int() < least) return invalid("\"maxLength\" is less than \"minLength\"");
     if (max) rest.set("max_chars", max->as_int() - least);
     if (least > 0) {
-      Json first = regex(str(max ? "[^<]" : "(?:[^<]|<[^/])", "{", least, "}"));
+      Json first = regex(str(max ? "[^<]" : "(?:[^<]|<+[^/<])", "{", least, "}"));
       rest = several("sequence", {std::move(first), std::move(rest)});
     }
     out.push_back(std::move(rest));
