@@ -286,11 +286,12 @@ Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices
 // second, one automaton, has fast masks (microseconds where the other takes milliseconds).
 Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
   GLINT_TRY_STATUS(check_expression_size(expression));
-  xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(expression);
+  const std::string whole = whole_text_pattern(expression, "");
+  xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(whole);
   const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); };
   if (std::any_of(expression.begin(), expression.end(), is_control)) return checked;
   std::string literal;
-  append_json_string(literal, whole_text_pattern(expression, ""));
+  append_json_string(literal, whole);
   try {
     return xgrammar::Grammar::FromEBNF(str("root ::= Regex(", literal, ")"));
   } catch (const std::exception&) {

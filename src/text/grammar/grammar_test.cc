@@ -33,6 +33,12 @@ std::string error_of(const GrammarSpec& spec) {
   return grammar.ok() ? "" : grammar.error().message;
 }
 
+bool allowed(const GrammarSpec& spec, std::string_view text) {
+  const auto constraint = grammars().constrain(spec);
+  const std::vector<TokenId> tokens = tiny().encode(text).value();
+  return std::ranges::all_of(tokens, [&](TokenId token) { return constraint->accept(token); });
+}
+
 TEST(Grammar, every_text_is_valid_under_its_schema) {
   Random random(1);
   for (const char* schema : kSchemas) {
@@ -71,6 +77,10 @@ TEST(Grammar, expressions_choices_and_ebnf) {
       }
     }
   }
+  for (const char* text : {"abc", "d"}) {
+    EXPECT_TRUE(allowed({.kind = Kind::kRegex, .text = "^abc$|^d$"}, text)) << text;
+  }
+  EXPECT_FALSE(allowed({.kind = Kind::kRegex, .text = "^abc$|^d$"}, "abcd"));
   const std::vector<std::string> choices = {"yes", "no", "yes and no", "\"\\\n", "\xe6\xbc\xa2"};
   for (int round = 0; round < 30; ++round) {
     const Walk walk = grammars().walk({.kind = Kind::kChoice, .choices = choices}, random);
@@ -192,12 +202,6 @@ TEST(Grammar, blanks_between_the_parts_of_json_end) {
                         "<arg_key>unit</arg_key><arg_value>celsius</arg_value>"
                         "<arg_key>tags</arg_key><arg_value>["),
             20);
-}
-
-bool allowed(const GrammarSpec& spec, std::string_view text) {
-  const auto constraint = grammars().constrain(spec);
-  const std::vector<TokenId> tokens = tiny().encode(text).value();
-  return std::ranges::all_of(tokens, [&](TokenId token) { return constraint->accept(token); });
 }
 
 TEST(Grammar, what_cannot_be_said_of_arguments_is_left_open_where_it_may_be) {
