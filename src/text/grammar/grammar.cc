@@ -303,9 +303,36 @@ Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
 // them half a second, 800 half a minute.
 constexpr int kMaxOptional = 100;
 
+// Where the literal, class or comment that begins at `at` ends; `at` where none begins.
+std::size_t end_of_text(std::string_view ebnf, std::size_t at) {
+  const char begin = ebnf[at];
+  if (begin == '#') return std::min(ebnf.find_first_of("\r\n", at), ebnf.size());
+  if (begin != '"' && begin != '[') return at;
+  const char end = begin == '"' ? '"' : ']';
+  for (++at; at < ebnf.size() && ebnf[at] != end; ++at) at += ebnf[at] == '\\';
+  return std::min(at, ebnf.size());
+}
+
+// Whether what is from `begin` to `end` may be attributes of a rule: `name[capture="x"] ::=`. Their
+// texts are no texts in a class.
+bool may_be_attributes(std::string_view ebnf, std::size_t begin, std::size_t end) {
+  const auto is_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || contains(std::string_view("_-."), c);
+  };
+  return ebnf[begin] == '[' && begin > 0 && is_of_name(ebnf[begin - 1]) &&
+         contains(ebnf.substr(begin, end - begin), '"');
+}
+
 Result<xgrammar::Grammar> ebnf_grammar(const std::string& text) {
   int num_optional = 0;  // of one rule
   for (std::size_t i = 0; i < text.size(); ++i) {
+    if (const std::size_t end = end_of_text(text, i); end > i) {
+      if (may_be_attributes(text, i, end))
+        return invalid(
+            "attributes of a rule cannot hold texts; a class with a quote needs a blank before it");
+      i = end;
+      continue;
+    }
     if (text.compare(i, 3, "::=") == 0) num_optional = 0;
     if (text[i] == '?' || text[i] == '*' || text.compare(i, 2, "{0") == 0) ++num_optional;
     if (num_optional > kMaxOptional)

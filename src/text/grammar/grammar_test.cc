@@ -495,6 +495,29 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
             "the expression has 20000 bytes, over the limit of 16384");
 }
 
+TEST(Grammar, optional_parts_of_ebnf_are_none_within_literals_classes_and_comments) {
+  const auto repeated = [](std::string_view part, int count) {
+    std::string text;
+    while (count-- > 0) text += part;
+    return text;
+  };
+  const auto error = [](const std::string& text) {
+    return error_of({.kind = Kind::kEbnf, .text = text});
+  };
+  for (const char* part : {"\"a?\" ", "[?*{0] ", "[\\]?] ", "\"\\\"?\" ", "\"a\" # why?\n"})
+    EXPECT_EQ(error("root ::= " + repeated(part, 101)), "") << part;
+  for (const char* part :
+       {"\"a\"? \"::=\" ", "\"a\"* [::=] ", "\"a\"{0,1} # ::=\n", "[\"]? [#]? ", "# \r\"a\"? "})
+    EXPECT_EQ(error("root ::= " + repeated(part, 101)), "a rule has more than 100 optional parts")
+        << part;
+  for (const char* text : {"root[capture=\"]\"] ::= \"a\"", "root ::= a[\"]\na ::= \"b\""})
+    EXPECT_EQ(
+        error(text),
+        "attributes of a rule cannot hold texts; a class with a quote needs a blank before it")
+        << text;
+  EXPECT_EQ(error("root[lazy] ::= a [\"] a[x]\na ::= \"b\""), "");
+}
+
 TEST(Grammar, what_is_said_is_utf8) {
   const std::string error = error_of({.kind = Kind::kEbnf, .text = "\xe2\x82\xac"});
   EXPECT_NE(error, "");
