@@ -91,6 +91,33 @@ TEST(GrammarSchema, limits_beyond_64_bits_are_brought_within) {
             "\"enum\" holds a number beyond 64 bits");
 }
 
+TEST(GrammarSchema, fractional_limits_of_whole_numbers_are_the_next_whole_ones) {
+  EXPECT_EQ(prepared(R"({"type":"integer","minimum":0.5,"maximum":-0.5})"),
+            R"({"type":"integer","minimum":1,"maximum":-1})");
+  EXPECT_EQ(prepared(R"({"type":"integer","exclusiveMinimum":0.5,"exclusiveMaximum":2.5})"),
+            R"({"type":"integer","exclusiveMinimum":0,"exclusiveMaximum":3})");
+  EXPECT_EQ(prepared(R"({"type":["integer","null"],"minimum":2.0,"maximum":1e3})"),
+            R"({"type":["integer","null"],"minimum":2,"maximum":1000})");
+  EXPECT_EQ(prepared(R"({"type":"number","minimum":0.5})"), R"({"type":"number","minimum":0.5})");
+}
+
+TEST(GrammarSchema, numbers_between_limits_have_six_decimals) {
+  constexpr const char* kNone = "at \"/items\": no number of six decimals is between its limits";
+  for (const char* limits :
+       {R"("exclusiveMinimum":0,"maximum":1e-7)", R"("minimum":1e-7,"exclusiveMaximum":1e-6)",
+        R"("minimum":0.1234561,"maximum":0.1234569)", R"("minimum":-1.5e-6,"maximum":-1.1e-6)",
+        R"("exclusiveMinimum":0.3,"exclusiveMaximum":0.300001)", R"("minimum":2,"maximum":1)",
+        R"("minimum":0,"exclusiveMinimum":0.5,"maximum":0.5)"})
+    EXPECT_EQ(prepared(str(R"({"items":{"type":"number",)", limits, "}}").c_str()), kNone)
+        << limits;
+  for (const char* limits :
+       {R"("exclusiveMinimum":0,"maximum":1e-6)", R"("minimum":0.000007,"maximum":0.000007)",
+        R"("minimum":0.3,"maximum":0.3)", R"("minimum":-1e-7,"maximum":1e-7)",
+        R"("minimum":-2e-6,"exclusiveMaximum":-1e-6)", R"("exclusiveMinimum":1e-7)",
+        R"("minimum":1e300,"maximum":1e300)", R"("minimum":123456.789012,"maximum":123456.789012)"})
+    EXPECT_EQ(prepared(str(R"({"type":"number",)", limits, "}").c_str()).front(), '{') << limits;
+}
+
 TEST(GrammarSchema, properties_of_patterns_are_the_only_ones) {
   for (const char* others : {"", R"(,"additionalProperties":false)"})
     EXPECT_EQ(

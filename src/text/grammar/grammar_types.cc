@@ -59,6 +59,13 @@ Status check_count(const Json& schema, const char* name, const std::string& path
   return Ok{};
 }
 
+// The compiler knows no other limits of whole numbers than whole ones.
+Json whole_limit(double value, std::string_view name) {
+  const bool is_upper = name.ends_with("aximum"), is_exclusive = name.starts_with("exclusive");
+  return Json(
+      static_cast<std::int64_t>(is_upper == is_exclusive ? std::ceil(value) : std::floor(value)));
+}
+
 // The compiler has integers of 64 bits, and doubles: limits beyond them are brought within, so
 // that values are valid all the same.
 Status bound_numbers(Json& schema, const std::string& path) {
@@ -68,7 +75,10 @@ Status bound_numbers(Json& schema, const std::string& path) {
     const Json* limit = schema.find(name);
     if (!limit || !limit->is_number() || limit->is_int()) continue;
     const double value = limit->as_double();
-    if (std::abs(value) < most) continue;
+    if (std::abs(value) < most) {
+      if (is_integer) schema.set(name, whole_limit(value, name));
+      continue;
+    }
     const bool is_upper = std::string_view(name).ends_with("aximum");
     if ((value > 0) != is_upper)
       return schema_error(
@@ -77,6 +87,29 @@ Status bound_numbers(Json& schema, const std::string& path) {
     schema.set(name, is_integer ? Json(is_upper ? kMost : -kMost) : Json(is_upper ? most : -most));
   }
   return Ok{};
+}
+
+// Between two limits the compiler's numbers have at most six decimals; where there is no such
+// number, its grammar is that of the empty text.
+Status check_numbers_between(const Json& schema, const std::string& path) {
+  constexpr double kSteps = 1e6, kNone = std::numeric_limits<double>::infinity();
+  const auto limit = [&](const char* name, double otherwise) {
+    const Json* found = schema.find(name);
+    return found && found->is_number() ? found->as_double() : otherwise;
+  };
+  const double above = limit("exclusiveMinimum", -kNone), below = limit("exclusiveMaximum", kNone);
+  const double least = std::max(limit("minimum", -kNone), above);
+  const double most = std::min(limit("maximum", kNone), below);
+  const auto is_within = [&](double number) {
+    return number >= least && number <= most && number > above && number < below;
+  };
+  constexpr double kMostExact = 0x1p53 / kSteps;  // steps beyond are closer than doubles
+  if (least == -kNone || most == kNone) return Ok{};
+  if (std::abs(least) > kMostExact && (least < most || is_within(least))) return Ok{};
+  const double before = std::floor(least * kSteps);
+  for (const int step : {0, 1, 2})
+    if (is_within((before + step) / kSteps)) return Ok{};
+  return schema_error(path, "no number of six decimals is between its limits");
 }
 
 Status prepare_string(Json& schema, const std::string& path, std::string_view pattern_filler) {
@@ -205,6 +238,9 @@ Status prepare_types(Json& schema, const Json& root, const std::string& path,
                      std::string_view pattern_filler) {
   GLINT_TRY_STATUS(give_type(schema, path));
   GLINT_TRY_STATUS(bound_numbers(schema, path));
+  if (is_type(schema, "number")) {
+    GLINT_TRY_STATUS(check_numbers_between(schema, path));
+  }
   if (is_type(schema, "string")) {
     GLINT_TRY_STATUS(prepare_string(schema, path, pattern_filler));
   }
