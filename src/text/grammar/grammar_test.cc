@@ -240,6 +240,25 @@ TEST(Grammar, the_least_characters_of_an_argument_are_none_of_the_marker_behind_
     EXPECT_FALSE(allowed(spec, str(value, text, end))) << text;
 }
 
+TEST(Grammar, a_pattern_of_an_argument_matches_no_marker) {
+  const std::string value = "<tool_call>f<arg_key>a</arg_key><arg_value>";
+  const std::string end = "</arg_value></tool_call>";
+  for (const char* pattern : {"^.+$", "^[^x]+$", "^\\S+$", "^\\D+$", "^\\W+$", "^[\\s\\S]+$",
+                              "^[\\d\\D]+$", "^[\\w\\W]+$", "^[!-~]+$", "^[\\x00-\\uffff]+$"}) {
+    const Json string = Json::Object{{"type", "string"}, {"pattern", pattern}};
+    const Json properties = Json::Object{{"a", string}};
+    const Json parameters =
+        Json::Object{{"properties", properties}, {"required", Json::Array{"a"}}};
+    const GrammarSpec spec{.kind = Kind::kToolCalls,
+                           .tools = {{"f", parameters}},
+                           .at_least_one = true,
+                           .parallel = false};
+    EXPECT_TRUE(allowed(spec, str(value, "?@{", end))) << pattern;
+    EXPECT_FALSE(allowed(spec, str(value, "?<p"))) << pattern;
+    EXPECT_FALSE(allowed(spec, str(value, "?", end, "?"))) << pattern;
+  }
+}
+
 TEST(Grammar, references_within_arguments_lead_to_their_function) {
   const Json parameters = parse_json(R"({"type":"object","properties":{"n":{"type":"integer"},
       "a":{"type":"array","items":{"$ref":"#"}},"b":{"type":"array","items":

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "text/answer/tool_typing.h"
+#include "text/grammar/grammar_markers.h"
 #include "text/grammar/grammar_schema.h"
 #include "text/template/jinja/characters.h"
 
@@ -216,7 +217,7 @@ Result<Json> call_grammar(const ToolSpec& tool) {
   // A function that describes nothing takes nothing.
   const Json nothing = Json::Object{{"type", "object"}, {"additionalProperties", false}};
   Json parameters = tool.parameters.is_null() ? nothing : tool.parameters;
-  GLINT_TRY_STATUS(prepare_schema(parameters, "[^<]*"));
+  GLINT_TRY_STATUS(prepare_schema(parameters, kNoMarkers));
   // The schema of a value is a document of its own: it has the whole one as a definition.
   if (redirect_references(parameters)) {
     Json all = parameters;

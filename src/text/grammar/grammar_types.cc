@@ -8,6 +8,7 @@
 #include "base/contains.h"
 #include "base/str.h"
 #include "text/grammar/grammar_keywords.h"
+#include "text/grammar/grammar_markers.h"
 #include "text/grammar/grammar_pattern.h"
 
 namespace glint {
@@ -144,6 +145,7 @@ Status prepare_string(Json& schema, const std::string& path, std::string_view pa
       return one.first == "minLength" || one.first == "maxLength";
     });
   }
+  if (pattern_filler == kNoMarkers) text = without_markers(text);
   Status small = check_expression_size(text);
   if (!small.ok()) return schema_error(path, "\"pattern\": " + small.error().message);
   schema.set("pattern", whole_text_pattern(text, pattern_filler));
