@@ -53,7 +53,11 @@ Status check_expression_size(std::string_view expression) {
           count = std::min(count * 10 + digit - '0', kMostRepetitions);
         most = std::max(most, count);
       }
-      add((most > 0 ? most - 1 : 0) * groups.back().last);
+      ++i;  // the "}"
+      const std::int64_t unit = groups.back().last;
+      most = std::max<std::int64_t>(most, 1);
+      add((most - 1) * unit);
+      groups.back().last = most * unit;  // which may be repeated again
     } else if (std::string_view("*+?|^$").find(c) == std::string_view::npos) {
       add(1);
     }

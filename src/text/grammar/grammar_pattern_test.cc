@@ -9,7 +9,8 @@ TEST(GrammarPattern, expressions_are_limited_with_their_repetitions) {
   for (const char* small : {"a{100}", "[0-9]{4}-(a|b){2,}", "(ab){3,20}", "{", "a{", "(", ")", "["})
     EXPECT_TRUE(check_expression_size(small).ok()) << small;
   for (const char* large : {"a{5001}", "(ab){2501}", "(a{100}){51}", "((a{1,20}){20}){20}",
-                            "a{1,999999999999999999999}"})
+                            "a{1,999999999999999999999}", "a{20}{20}{20}",
+                            "a{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}"})
     EXPECT_FALSE(check_expression_size(large).ok()) << large;
 }
 
