@@ -26,7 +26,7 @@ namespace glint {
 inline constexpr int kMaxJsonBlanks = 20;
 
 // Changes `root` as said above, or says what cannot be done and where. `pattern_filler` is what may
-// be around the match of a pattern.
+// be around the match of a pattern; where it is kNoMarkers, the match holds no marker, either.
 Status prepare_schema(Json& root, std::string_view pattern_filler = ".*");
 
 // The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
