@@ -19,6 +19,19 @@ Status check_id(const char* name, TokenId id, int vocab_size) {
                      " tokens"));
 }
 
+Status check_order(const std::vector<std::pair<TokenId, float>>& bias) {
+  if (bias.size() > kMaxLogitBias) {
+    return invalid(
+        str("logit-bias names ", bias.size(), " tokens; at most ", kMaxLogitBias, " are allowed"));
+  }
+  for (std::size_t i = 1; i < bias.size(); ++i) {
+    if (bias[i - 1].first < bias[i].first) continue;
+    return invalid(str("logit-bias names token ", bias[i].first, " after token ", bias[i - 1].first,
+                       "; name each once, by rising id"));
+  }
+  return Ok{};
+}
+
 }  // namespace
 
 Status validate(const SamplingParams& params) {
@@ -39,6 +52,7 @@ Status validate(const SamplingParams& params) {
   }
   GLINT_TRY_STATUS(check_penalty("presence-penalty", params.presence_penalty));
   GLINT_TRY_STATUS(check_penalty("frequency-penalty", params.frequency_penalty));
+  GLINT_TRY_STATUS(check_order(params.logit_bias));
   for (const auto& [id, bias] : params.logit_bias) {
     if (!(bias >= -100 && bias <= 100)) {
       return invalid(

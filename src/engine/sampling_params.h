@@ -2,6 +2,7 @@
 // carry it; the arithmetic is ops/sampling.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "base/types.h"
 
 namespace glint {
+
+// Every row of every step carries these.
+inline constexpr std::size_t kMaxLogitBias = 1024;
 
 struct SamplingParams {
   double temperature = 1;  // 0: the most likely token (ties: the lowest id)
@@ -22,7 +26,8 @@ struct SamplingParams {
   double repetition_penalty = 1;
   double presence_penalty = 0;  // subtracted once from the logit of each token of the answer so far
   double frequency_penalty = 0;  // subtracted for each time that it is in the answer so far
-  Shared<std::vector<std::pair<TokenId, float>>> logit_bias = {};  // added to these logits
+  // Added to these logits; ids rise, at most kMaxLogitBias.
+  Shared<std::vector<std::pair<TokenId, float>>> logit_bias = {};
   Shared<std::vector<TokenId>> allowed_ids = {};             // only these may come; empty: all
   Shared<std::vector<std::vector<TokenId>>> bad_words = {};  // sequences that may not appear
   // A request without a seed of its own gets one when it is submitted.

@@ -26,6 +26,10 @@ TEST(SamplingParams, impossible_values_are_refused_by_name) {
   refused({.frequency_penalty = NAN}, "frequency-penalty");
   refused({.logit_bias = {{3, 101.0f}}}, "logit-bias of token 3");
   refused({.logit_bias = {{3, NAN}}}, "logit-bias");
+  refused({.logit_bias = {{3, 1.0f}, {3, 1.0f}}},
+          "logit-bias names token 3 after token 3; name each once, by rising id");
+  refused({.logit_bias = std::vector<std::pair<TokenId, float>>(1025)},
+          "logit-bias names 1025 tokens; at most 1024 are allowed");
   refused({.bad_words = {{1}, {}}}, "bad-words");
 }
 

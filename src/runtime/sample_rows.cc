@@ -4,10 +4,14 @@
 #include <bit>
 #include <limits>
 
+#include "base/ceil_div.h"
 #include "tensor/transfer.h"
 
 namespace glint {
 namespace {
+
+// A row has biases, bad words alone and after a blank, stop ids.
+constexpr int kMaxEdits = kMaxLogitBias + 2 * 1000 + 2 * 1024;
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
@@ -21,6 +25,20 @@ void push_halves(std::uint64_t bits, std::vector<std::int32_t>& to) {
   to.push_back(static_cast<std::int32_t>(bits >> 32));
 }
 
+// Those that may not come, by rising id.
+std::vector<TokenId> never_ids(const SamplingParams& params, const SamplingContext& context) {
+  std::vector<TokenId> ids(context.forbidden.begin(), context.forbidden.end());
+  // The last token of each word whose other tokens end the answer so far.
+  for (const std::vector<TokenId>& word : params.bad_words) {
+    if (word.empty() || word.size() - 1 > context.answer.size()) continue;
+    const auto begun = context.answer.last(word.size() - 1);
+    if (std::equal(begun.begin(), begun.end(), word.begin())) ids.push_back(word.back());
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
 }  // namespace
 
 void SampleRows::add(const SamplingParams& params, const SamplingContext& context) {
@@ -32,11 +50,7 @@ void SampleRows::add(const SamplingParams& params, const SamplingContext& contex
   push_halves(params.seed, seeds_);
   positions_.push_back(static_cast<std::int32_t>(context.position));
   add_mask(params, context);
-  for (const auto& [id, added] : edits_of(params, context)) {
-    edit_ids_.push_back(id);
-    edit_values_.push_back(added);
-  }
-  edit_begins_.push_back(static_cast<std::int32_t>(edit_ids_.size()));
+  add_edits(params, context);
   seats_.push_back(context.seat);
   length_seats_.push_back(context.length_seat);
   drafts_.push_back(context.draft);
@@ -58,22 +72,28 @@ void SampleRows::add_mask(const SamplingParams& params, const SamplingContext& c
   for (const std::uint32_t word : mask) masks_.push_back(static_cast<std::int32_t>(word));
 }
 
-SampleRows::Edits SampleRows::edits_of(const SamplingParams& params,
-                                       const SamplingContext& context) const {
-  Edits edits;
+void SampleRows::add_edits(const SamplingParams& params, const SamplingContext& context) {
+  const std::vector<TokenId> never = never_ids(params, context);
+  const auto add = [&](TokenId id, float added) {
+    if (!holds(id)) return;
+    edit_ids_.push_back(id);
+    edit_values_.push_back(added);
+  };
+  auto next = never.begin();
   for (const auto& [id, bias] : params.logit_bias) {
-    if (holds(id)) edits[id] += bias;
+    for (; next != never.end() && *next < id; ++next) add(*next, kImpossible);
+    if (next == never.end() || *next != id) add(id, bias);
   }
-  // The last token of each word whose other tokens end the answer so far.
-  for (const std::vector<TokenId>& word : params.bad_words) {
-    if (word.empty() || word.size() - 1 > context.answer.size() || !holds(word.back())) continue;
-    const auto begun = context.answer.last(word.size() - 1);
-    if (std::equal(begun.begin(), begun.end(), word.begin())) edits[word.back()] = kImpossible;
-  }
-  for (const TokenId id : context.forbidden) {
-    if (holds(id)) edits[id] = kImpossible;
-  }
-  return edits;
+  for (; next != never.end(); ++next) add(*next, kImpossible);
+  edit_begins_.push_back(static_cast<std::int32_t>(edit_ids_.size()));
+}
+
+std::int64_t SampleRows::upload_bytes(std::int64_t num_ids, std::int64_t rows) {
+  constexpr std::int64_t kEach = 80;          // scales to penalties
+  constexpr std::int64_t kAlignment = 16384;  // of all lists
+  const std::int64_t mask = ceil_div(num_ids, std::int64_t{32}) * 4;
+  const std::int64_t edits = 8 * std::min<std::int64_t>(num_ids, kMaxEdits);
+  return rows * (kEach + mask + edits) + kAlignment;
 }
 
 SampleRows::Drawn SampleRows::draw(Ops& ops, const Tensor& logits, const SeatTensors& seats,

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -41,6 +40,9 @@ class SampleRows {
   // A row with a draft comes after the row whose token the draft guesses.
   void add(const SamplingParams& params, const SamplingContext& context);
 
+  // At most, with masks and everything else that requests may ask for.
+  static std::int64_t upload_bytes(std::int64_t num_ids, std::int64_t rows);
+
   // [size()] i32 on the device.
   struct Drawn {
     Tensor tokens = {};  // one, kNotNumbers or kNoToken for each row
@@ -54,10 +56,8 @@ class SampleRows {
              Arena& arena) const;
 
  private:
-  using Edits = std::map<TokenId, float>;  // added to logits
-
   void add_mask(const SamplingParams& params, const SamplingContext& context);
-  Edits edits_of(const SamplingParams& params, const SamplingContext& context) const;
+  void add_edits(const SamplingParams& params, const SamplingContext& context);
   bool holds(TokenId id) const { return id >= 0 && id < num_ids_; }
   std::size_t mask_words() const { return static_cast<std::size_t>((num_ids_ + 31) / 32); }
 

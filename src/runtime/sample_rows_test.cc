@@ -224,6 +224,10 @@ TEST(Sampler, what_may_not_come_does_not) {
   const SamplingParams words = {.bad_words = {{0}, {2, 1}, {5, 2, 3}, {1, 5}, {9, 5, 2, 2}}};
   EXPECT_EQ(sampler.possible(words, {.answer = answer}, 6), (Ids{2, 4, 5}));
   EXPECT_EQ(sampler.possible(words, {}, 6), (Ids{1, 2, 3, 4, 5}));
+  EXPECT_EQ(sampler.possible({.logit_bias = {{0, 9.0f}, {1, 9.0f}, {3, 9.0f}, {4, 9.0f}},
+                              .bad_words = {{4}, {3}, {2}}},
+                             {.forbidden = stops}, 6),
+            (Ids{0, 5}));
   // The mask has more tokens than the row.
   const std::vector<std::uint32_t> long_mask = {~0u, 0};
   EXPECT_EQ(sampler.possible({}, {.mask = long_mask}, 6).size(), 6u);
@@ -295,6 +299,32 @@ TEST(Sampler, rows_of_one_call_do_not_depend_on_each_other) {
     alone.push_back(*sampler.sample(logits, params, context));
   }
   EXPECT_EQ(sampler.draw(rows, logits, 20), alone);
+}
+
+TEST(Sampler, rows_take_no_more_memory_than_is_planned_for_them) {
+  constexpr int kRows = 3, kIds = 6000;
+  SamplingParams params = {.presence_penalty = 1};
+  std::vector<TokenId> forbidden;
+  for (TokenId id = 0; id < 1024; ++id) {
+    params.logit_bias.own().emplace_back(id, 1.0f);
+    params.bad_words.own().push_back({1024 + id});
+    forbidden.push_back(2048 + id);
+  }
+  const std::vector<std::uint32_t> mask(kIds / 32 + 1, ~0u);
+  SampleRows rows(kIds);
+  for (int i = 0; i < kRows; ++i)
+    rows.add(params, {.length_seat = 0, .seat = 0, .forbidden = forbidden, .mask = mask});
+  ThreadPool pool(1);
+  CpuOps ops(best_cpu_isa().value(), pool);
+  Arena inputs(ops.device()), arena(ops.device());
+  const Tensor logits = upload(std::vector<float>(kRows * kIds), {kRows, kIds}, inputs);
+  const Tensor counts = upload(std::vector<std::int32_t>(kIds), {1, kIds}, inputs);
+  const Tensor lengths = upload(std::vector<std::int32_t>(1), {1}, inputs);
+  rows.draw(ops, logits, {.lengths = lengths, .counts = counts, .guesses = lengths}, arena);
+  const std::int64_t edits = 8 * 3 * 1024 * kRows, work = 4 * kRows * kIds;
+  EXPECT_GT(static_cast<std::int64_t>(arena.high_water()), work + edits);
+  EXPECT_LE(static_cast<std::int64_t>(arena.high_water()),
+            work + SampleRows::upload_bytes(kIds, kRows));
 }
 
 TEST(Logits, weights_are_the_exponentials) {

@@ -12,6 +12,7 @@
 #include "runtime/expert_load.h"
 #include "runtime/logprobs.h"
 #include "runtime/routed_experts.h"
+#include "runtime/sample_rows.h"
 #include "runtime/seat_table.h"
 
 namespace glint {
@@ -230,7 +231,10 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
   StepMemory memory = {.step = run(full), .limits = limits};
   if (shard_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
-    memory.edits = limits.all_logits ? 0 : config_.vocab_size * 4 * full.logit_rows;
+    if (!limits.all_logits) {
+      memory.edits = config_.vocab_size * 4 * full.logit_rows +
+                     SampleRows::upload_bytes(config_.vocab_size, full.logit_rows);
+    }
     memory.seats = seat_sizes(config_, options_.activations, limits.max_drafts).bytes_of_seat() *
                        limits.max_running +
                    RoutedExperts::bytes(config_.num_moe_layers(), config_.n_routed_experts);

@@ -48,7 +48,7 @@ std::vector<Request> mixed_requests(int count, int prompt_tokens, int max_tokens
       {},
       {.temperature = 0.8, .top_p = 0.9},
       {.top_k = 20, .repetition_penalty = 1.2, .presence_penalty = 0.5, .frequency_penalty = 0.3},
-      {.temperature = 0, .repetition_penalty = 1.1, .logit_bias = {{13, 2.0f}, {11, -5.0f}}},
+      {.temperature = 0, .repetition_penalty = 1.1, .logit_bias = {{11, -5.0f}, {13, 2.0f}}},
       {.min_p = 0.05, .bad_words = {{13}, {264, 11}}},
   };
   std::vector<Request> requests;

@@ -133,6 +133,7 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
        "logit_bias names token \"x\"; expected an id from 0 to 999"},
       {chat(R"("logit_bias": {"1": 101})"), "logit_bias",
        "logit_bias of token 1 is 101; it must be a number from -100 to 100"},
+      {chat(R"("logit_bias": {"1": 5, "01": 6})"), "logit_bias", "logit_bias names token 1 twice"},
       {chat(R"("stream_options": {"include_usage": true})"), "stream_options",
        "stream_options are given, but stream is not true"},
       {chat(R"("stream_options": {"include_usage": 3}, "stream": true)"),

@@ -1,5 +1,7 @@
 #include "server/dialects/sampling_fields.h"
 
+#include <algorithm>
+
 #include "base/cut_text.h"
 #include "base/parse_number.h"
 #include "base/str.h"
@@ -19,6 +21,9 @@ void read_logit_bias(RequestReader& r, ApiRequest& request, TokenId vocab_size) 
   Json bias;
   r.value("logit_bias", bias, {"object"});
   if (!bias.is_object()) return;
+  if (bias.as_object().size() > kMaxLogitBias)
+    return r.fail("logit_bias", str("logit_bias names ", bias.as_object().size(),
+                                    " tokens; at most ", kMaxLogitBias, " are allowed"));
   std::vector<std::pair<TokenId, float>> all;
   for (const auto& [key, value] : bias.as_object()) {
     const TokenId id = parse_number<TokenId>(key).value_or(-1);
@@ -31,6 +36,11 @@ void read_logit_bias(RequestReader& r, ApiRequest& request, TokenId vocab_size) 
                         "; it must be a number from -100 to 100"));
     all.emplace_back(id, static_cast<float>(value.as_double()));
   }
+  std::sort(all.begin(), all.end());
+  const auto twice = std::adjacent_find(
+      all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (twice != all.end())
+    return r.fail("logit_bias", str("logit_bias names token ", twice->first, " twice"));
   request.sampling.logit_bias = std::move(all);
 }
 
