@@ -14,12 +14,10 @@ class Splitter {
   explicit Splitter(const KvSplitArgs& args) : args_(args), c_(args.config) {}
 
   Status split(const Weight& kv_b, KvHalves w) {
-    if (kv_b.format == WeightFormat::kFp8Block) {
-      const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-      const auto side = static_cast<int>(std::gcd(std::gcd(nope, v), std::int64_t{kFp8Block}));
-      return side >= kLeastFp8Block ? split_fp8(kv_b, side, w) : dequantise_halves(kv_b, w);
-    }
-    GLINT_TRY_STATUS(dequantise_w_uk(kv_b, w));
+    const KvFormats formats = kv_formats(kv_b.format, c_, args_.activations);
+    if (formats.uk == WeightFormat::kFp8Block) return split_fp8(kv_b, formats.side, w);
+    GLINT_TRY_STATUS(dequantise_w_uk(kv_b, formats.uk, w));
+    if (formats.uv != kv_b.format) return dequantise_w_uv(kv_b, formats.uv, w);
     const std::int64_t heads = args_.heads.count, v = c_.v_head_dim;
     *w.w_uv = {.format = kv_b.format,
                .count = heads,
@@ -84,11 +82,10 @@ class Splitter {
     return Ok{};
   }
 
-  // NVFP4's groups do not survive a transposition, nor do FP8 blocks whose border lies anywhere.
-  Status dequantise_w_uk(const Weight& kv_b, KvHalves w) {
+  Status dequantise_w_uk(const Weight& kv_b, WeightFormat format, KvHalves w) {
     const std::int64_t heads = args_.heads.count, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim;
-    GLINT_TRY(*w.w_uk, matrices(is_bf16(kv_b), heads, latent, nope));
+    GLINT_TRY(*w.w_uk, matrices(format, heads, latent, nope));
     args_.pool.run(heads, [&](std::int64_t h, int) {
       const std::vector<float> rows = dequantised(kv_b, first_row(h), nope);
       const Tensor out = w.w_uk->data[h];
@@ -99,10 +96,9 @@ class Splitter {
     return Ok{};
   }
 
-  Status dequantise_halves(const Weight& kv_b, KvHalves w) {
-    GLINT_TRY_STATUS(dequantise_w_uk(kv_b, w));
+  Status dequantise_w_uv(const Weight& kv_b, WeightFormat format, KvHalves w) {
     const std::int64_t heads = args_.heads.count, v = c_.v_head_dim;
-    GLINT_TRY(*w.w_uv, matrices(is_bf16(kv_b), heads, v, c_.kv_lora_rank));
+    GLINT_TRY(*w.w_uv, matrices(format, heads, v, c_.kv_lora_rank));
     args_.pool.run(heads, [&](std::int64_t h, int) {
       const std::vector<float> rows = dequantised(kv_b, first_row(h) + c_.qk_nope_head_dim, v);
       const Tensor out = w.w_uv->data[h];
@@ -126,10 +122,6 @@ class Splitter {
   std::int64_t first_row(std::int64_t h) const {
     return (args_.heads.first + h) * (c_.qk_nope_head_dim + c_.v_head_dim);
   }
-  bool is_bf16(const Weight& kv_b) const {
-    return kv_b.format == WeightFormat::kBF16 ||
-           (kv_b.format != WeightFormat::kF32 && args_.activations == DType::kBF16);
-  }
   static std::vector<float> dequantised(const Weight& weight, std::int64_t first,
                                         std::int64_t count) {
     std::vector<float> rows(static_cast<std::size_t>(count * weight.cols));
@@ -150,12 +142,12 @@ class Splitter {
     return data;
   }
 
-  // `count` matrices [rows, cols] in new memory.
-  Result<WeightStack> matrices(bool in_bf16, std::int64_t count, std::int64_t rows,
+  // `count` matrices [rows, cols] of numbers in new memory.
+  Result<WeightStack> matrices(WeightFormat format, std::int64_t count, std::int64_t rows,
                                std::int64_t cols) {
-    const DType dtype = in_bf16 ? DType::kBF16 : DType::kF32;
+    const DType dtype = format == WeightFormat::kBF16 ? DType::kBF16 : DType::kF32;
     GLINT_TRY(std::byte * data, memory(count * rows * cols * size_of(dtype)));
-    return WeightStack{.format = in_bf16 ? WeightFormat::kBF16 : WeightFormat::kF32,
+    return WeightStack{.format = format,
                        .count = count,
                        .rows = rows,
                        .cols = cols,
@@ -181,6 +173,17 @@ class Splitter {
 };
 
 }  // namespace
+
+KvFormats kv_formats(WeightFormat stored, const ModelConfig& config, DType activations) {
+  const auto side = static_cast<int>(
+      std::gcd(std::gcd(config.qk_nope_head_dim, config.v_head_dim), std::int64_t{kFp8Block}));
+  const bool is_fp8 = stored == WeightFormat::kFp8Block;
+  if (is_fp8 && side >= kLeastFp8Block) return {stored, stored, side};
+  const bool in_bf16 = stored == WeightFormat::kBF16 ||
+                       (stored != WeightFormat::kF32 && activations == DType::kBF16);
+  const WeightFormat numbers = in_bf16 ? WeightFormat::kBF16 : WeightFormat::kF32;
+  return {numbers, is_fp8 ? numbers : stored, side};
+}
 
 Status split_kv_b(const Weight& kv_b, const KvSplitArgs& args, KvHalves halves) {
   GLINT_TRY_STATUS(Splitter(args).split(kv_b, halves));

@@ -15,6 +15,15 @@ namespace glint {
 
 class ThreadPool;
 
+// The halves' formats, by that of kv_b_proj. FP8 keeps its codes wherever heads begin on a 32nd
+// row; else both become numbers, as does W_UK of NVFP4, whose groups do not survive a
+// transposition.
+struct KvFormats {
+  WeightFormat uk, uv;
+  int side;  // of both halves' blocks along heads, if they are FP8
+};
+KvFormats kv_formats(WeightFormat stored, const ModelConfig& config, DType activations);
+
 struct KvSplitArgs {
   const ModelConfig& config;
   HeadRange heads;    // of which halves are made
@@ -23,8 +32,7 @@ struct KvSplitArgs {
   std::vector<Buffer>& owned;  // what is no view of kv_b goes to new memory, added here
 };
 
-// Both halves of FP8 keep their codes wherever heads begin on a 32nd row; else they become numbers,
-// as does W_UK of NVFP4, whose groups do not survive a transposition. Fails if there is no memory.
+// Fails if there is no memory.
 Status split_kv_b(const Weight& kv_b, const KvSplitArgs& args, KvHalves halves);
 
 }  // namespace glint

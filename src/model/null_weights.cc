@@ -1,9 +1,8 @@
 #include "model/null_weights.h"
 
-#include <numeric>
-
 #include "base/ceil_div.h"
 #include "model/cut_weight.h"
+#include "model/kv_b.h"
 
 namespace glint {
 namespace {
@@ -118,18 +117,11 @@ class Maker {
   void make(const ModelTensor& t, KvHalves halves) {
     const std::int64_t heads = share(c_.num_attention_heads), latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-    const WeightFormat format = o_.format(t);
-    const auto side = static_cast<int>(std::gcd(std::gcd(nope, v), std::int64_t{kFp8Block}));
-    const WeightFormat numbers = format == WeightFormat::kBF16 || (format != WeightFormat::kF32 &&
-                                                                   o_.activations == DType::kBF16)
-                                     ? WeightFormat::kBF16
-                                     : WeightFormat::kF32;
-    const bool keeps_fp8 = format == WeightFormat::kFp8Block && side >= kLeastFp8Block;
-    const bool keeps_values = keeps_fp8 || format == WeightFormat::kNvfp4;
-    *halves.w_uk = stack(keeps_fp8 ? format : numbers, heads, latent, nope, id_of(t));
-    *halves.w_uv = stack(keeps_values ? format : numbers, heads, v, latent, id_of(t));
+    const auto [uk, uv, side] = kv_formats(o_.format(t), c_, o_.activations);
+    *halves.w_uk = stack(uk, heads, latent, nope, id_of(t));
+    *halves.w_uv = stack(uv, heads, v, latent, id_of(t));
     halves.w_uv->half = 1;
-    if (!keeps_fp8) return;
+    if (uk != WeightFormat::kFp8Block) return;
     halves.w_uk->block_cols = halves.w_uv->block_rows = side;
     halves.w_uk->scale =
         tensor_of(DType::kF32, {heads, fp8_blocks(latent), fp8_blocks(nope, side)});
