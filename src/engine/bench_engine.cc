@@ -79,7 +79,9 @@ double gap_us(const EngineBenchOptions& options, int depth, int launched) {
   fake.info.depth = launched;
   FakeExecutor executor(std::move(fake));
   Queue<int> ended;
-  Engine engine({.scheduler = scheduler_config(options, depth), .cache = cache_config(options)},
+  Engine engine({.scheduler = scheduler_config(options, depth),
+                 .cache = cache_config(options),
+                 .max_waiting = options.num_running},
                 executor, [&ended](const std::vector<TokenEvent>& events) {
                   int count = 0;
                   for (const TokenEvent& event : events) count += event.finished.has_value();

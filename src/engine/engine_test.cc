@@ -439,6 +439,12 @@ TEST(EngineBench, counts_whole_decode_steps) {
   EXPECT_GT(result.gap_depth_1_us, 0);
 }
 
+TEST(EngineBench, more_sequences_run_than_a_queue_usually_holds) {
+  const EngineBenchResult result =
+      bench_engine({.num_running = EngineOptions().max_waiting + 1, .num_steps = 2, .step_ms = 0});
+  EXPECT_GT(result.gap_ahead_us, 0);
+}
+
 TEST(Engine, two_steps_on_the_device_give_the_same_answers) {
   FakeExecutorOptions fake;
   fake.info.depth = 2;

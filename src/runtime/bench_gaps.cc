@@ -50,7 +50,8 @@ Result<GapResult> bench_gaps(LoadedModel& model, const GapBench& bench) {
                                  .max_running = bench.running,
                                  .max_seq_len = length,
                                  .depth = 2},
-                   .cache = {.num_pages = pages, .page_size = kPageSize}},
+                   .cache = {.num_pages = pages, .page_size = kPageSize},
+                   .max_waiting = bench.running},
                   executor, [&ended](const std::vector<TokenEvent>& events) {
                     int count = 0;
                     for (const TokenEvent& event : events) count += event.finished.has_value();
