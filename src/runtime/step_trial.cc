@@ -48,11 +48,6 @@ Status check_layout(const RankLayout& l, const ModelConfig& config) {
     return invalid(str("tp is ", l.tp, ", but must divide the model's num_attention_heads (",
                        config.num_attention_heads, "); set it to ", works));
   }
-  if (l.ep != 1 && l.ep != l.tp * l.dp) {
-    return invalid(str("ep is ", l.ep, ", but experts are shared by all ", l.tp * l.dp,
-                       " ranks of a stage (tp x dp) or by none; set ep to ", l.tp * l.dp,
-                       " or to 1"));
-  }
   return Ok{};
 }
 
