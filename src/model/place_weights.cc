@@ -114,14 +114,16 @@ void discard(const Parts& parts) {
   discard_pages(joined);
 }
 
-// Places all of `weights` in the memory from `to` on.
-void place_at(std::byte* to, ModelWeights& weights, Sources sources, Backend& backend,
+// Places all of `weights` in the memory from `to` on. Returns whether none is in a list.
+bool place_at(std::byte* to, ModelWeights& weights, Sources sources, Backend& backend,
               ThreadPool& threads, const LoadProgress& progress) {
   constexpr std::size_t kReadAhead = std::size_t{512} << 20;  // what is being packed, and the next
   const Tensor embedding = weights.embed_tokens;
   WeightPlan plan(backend, to);
   place_all(weights, plan);
-  for (std::vector<Weight>& list : plan.take_lists()) weights.lists.push_back(std::move(list));
+  std::vector<std::vector<Weight>> lists = plan.take_lists();
+  const bool is_fixed = lists.empty();
+  for (std::vector<Weight>& list : lists) weights.lists.push_back(std::move(list));
   const std::int64_t total = plan.packed_bytes();
   const std::vector<Batch> batches = batches_of(plan, embedding, backend);
   Parts parts;
@@ -138,6 +140,7 @@ void place_at(std::byte* to, ModelWeights& weights, Sources sources, Backend& ba
     if (sources == Sources::kDiscard) discard(batch.spent);
     if (progress) progress(batch.bytes, total);
   }
+  return is_fixed;
 }
 
 // Places in memory depend on this: a letter for each format, in order, and for each type of a
@@ -170,7 +173,7 @@ Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, 
   }
   if (!placement.is_packed) return placement;
   GLINT_TRY(std::byte* const to, own(placement.packed_bytes, backend.device(), weights));
-  place_at(to, weights, plan.sources, backend, threads, progress);
+  placement.is_fixed = place_at(to, weights, plan.sources, backend, threads, progress);
   return placement;
 }
 

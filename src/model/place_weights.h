@@ -25,7 +25,9 @@ struct Placement {
   std::int64_t packed_bytes = 0;  // that packing takes; 0: the backend wants none
   std::int64_t available = 0;     // memory of the host that there was before
   bool is_packed = false;         // always, where the device is not the host
-  std::string formats = {};       // of all weights, in their order, before
+  // Packed, and in no list (WeightStack::each): those of another checkpoint take the same places.
+  bool is_fixed = false;
+  std::string formats = {};  // of all weights, in their order, before
 };
 
 // Packs them as `backend` says into one stretch of memory on its device, and gives the host's

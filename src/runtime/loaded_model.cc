@@ -191,7 +191,6 @@ Status LoadedModel::update_weights(Checkpoint next) {
 }
 
 Status LoadedModel::replace(Checkpoint next, Sources sources) {
-  graphs_.clear();
   auto checkpoint = std::make_unique<Checkpoint>(std::move(next));
   HostThreads threads(backend(), options_.threads);
   GLINT_TRY(
@@ -204,6 +203,8 @@ Status LoadedModel::replace(Checkpoint next, Sources sources) {
   checkpoint_ = std::move(checkpoint);
   return Ok{};
 }
+  // Recorded steps read these where those before them lay.
+  if (!load_stats_.placement.is_fixed) graphs_.clear();
 
 void LoadedModel::count_files() {
   const TensorSource& source = checkpoint_->source();

@@ -102,6 +102,24 @@ TEST(UpdateWeights, is_as_if_the_other_checkpoint_had_been_loaded) {
   }
 }
 
+TEST(UpdateWeights, recorded_steps_go_on_with_the_new_weights) {
+  Variant variant("recorded");
+  disturb(variant);
+  const std::string& dir = variant.write();
+  const std::vector<Request> requests = {plain_request(1), plain_request(2)};
+  const auto other = load_model(dir, host_backend().make(2));
+  const auto expected = Harness(*other, {}).run(requests);
+  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+  Harness harness(*late, {});
+  late->use_graphs({.rows = {1, 4}});
+  const GraphStats recorded = harness.executor().record_graphs(20 * kPageSize);
+  ASSERT_GT(recorded.count, 0u);
+  ASSERT_TRUE(harness.executor().control(update(dir)).ok());
+  EXPECT_EQ(late->num_graphs(), recorded.count);
+  expect_same(harness.run(requests), expected);
+  EXPECT_EQ(late->num_graphs(), recorded.count);
+}
+
 TEST(UpdateWeights, may_come_from_memory) {
   Variant variant("memory");
   disturb(variant);
