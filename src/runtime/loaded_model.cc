@@ -167,10 +167,12 @@ Status LoadedModel::update_weights(const std::string& dir) {
   Status status = go_to(dir);
   if (status.ok() || !ranks_.followers || ranks_.followers->have_leaders_weights()) return status;
   const Status back = go_to(before);
-  // Lost ranks will load what this one has.
-  GLINT_CHECK(back.ok() || !ranks_state().ok(),
-              "the ranks have different weights: " + back.error().message);
-  return status;
+  if (back.ok() || ranks_.followers->have_leaders_weights() || !ranks_state().ok()) return status;
+  const std::string why = str("the ranks have different weights: not all could load ", dir, " (",
+                              status.error().message, "), nor ", before, " again (",
+                              back.error().message, "); keep both where every rank can read them");
+  ranks_.followers->lose(why);  // they start again, with what this rank has
+  return unavailable(why);
 }
 
 Status LoadedModel::take_weights(const std::string& dir) {

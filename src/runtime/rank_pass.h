@@ -60,6 +60,8 @@ class Followers {
   virtual bool have_leaders_weights() const = 0;
   // Fails once a follower is lost: from then on passes come to nothing.
   virtual Status state() const = 0;
+  // All are lost, for this reason.
+  virtual void lose(const std::string& why) = 0;
   // New followers for those that are lost, as they were before their first pass, with the memory,
   // the weights and the graphs that they had. The leader does its part of making these by `beside`.
   virtual Status restart(const std::function<Status()>& beside) = 0;

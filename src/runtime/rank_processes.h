@@ -53,6 +53,7 @@ class RankProcesses final : public Followers {
   Status finish() override;
   bool have_leaders_weights() const override { return have_leaders_weights_; }
   Status state() const override;
+  void lose(const std::string& why) override;
   Status restart(const std::function<Status()>& beside) override;
 
   // Each rank: its part, and what it has moved, the leader first; from any thread.
@@ -80,7 +81,6 @@ class RankProcesses final : public Followers {
   void watch();
   void hang_up();
   void end();
-  void lose(const std::string& why);
 
   const RankProcessOptions options_;
   std::unique_ptr<RankGroups> groups_;

@@ -1,5 +1,6 @@
 #include "runtime/rank_threads.h"
 
+#include "base/check.h"
 #include "base/ending_signals.h"
 #include "base/undo.h"
 
@@ -49,6 +50,8 @@ bool RankThreads::have_leaders_weights() const {
   }
   return true;
 }
+
+void RankThreads::lose(const std::string& why) { GLINT_CHECK(false, why); }
 
 void RankThreads::follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes) {
   leave_terminal_signals();

@@ -26,6 +26,7 @@ class RankThreads final : public Followers {
   bool have_leaders_weights() const override;
   // A thread that fails ends the process, and with it all.
   Status state() const override { return Ok{}; }
+  void lose(const std::string& why) override;
   Status restart(const std::function<Status()>&) override { return Ok{}; }
 
  private:

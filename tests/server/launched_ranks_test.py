@@ -215,6 +215,20 @@ def machines_share_the_ranks(expected):
     assert said.returncode == 2 and "--headless is for machines that follow" in said.stderr, said
 
 
+def lines_of_machines(places, name):
+    """A server over two machines, whose folders `places` are, each with a model of this name."""
+    command, port = [os.path.abspath(GLINT), "serve", f"/proc/self/cwd/{name}", "--tp", 2, *FLAGS, "--nnodes", 2], free_port()
+    return [["env", "-C", place, *map(str, command), "--master-addr", f"127.0.0.1:{port}", "--node-rank", str(node)]
+            for node, place in enumerate(places)]
+
+
+def scramble(model):
+    """Other weights, of the same formats."""
+    with open(model / "model.safetensors", "r+b") as file:
+        file.seek(8 + int.from_bytes(file.read(8), "little"))
+        file.write(bytes(8))
+
+
 def other_files_are_refused(expected):
     """Those that the second machine has in the place of the first one's."""
     with tempfile.TemporaryDirectory() as top:
@@ -224,13 +238,9 @@ def other_files_are_refused(expected):
             (place / "same").symlink_to(os.path.abspath(MODEL))
         (places[0] / "other").symlink_to(os.path.abspath(MODEL))
         shutil.copytree(MODEL, places[1] / "other")
-        with open(places[1] / "other/model.safetensors", "r+b") as file:
-            file.seek(8 + int.from_bytes(file.read(8), "little"))
-            file.write(bytes(8))
+        scramble(places[1] / "other")
         for name in ("other", "same"):
-            command, port = [os.path.abspath(GLINT), "serve", f"/proc/self/cwd/{name}", "--tp", 2, *FLAGS, "--nnodes", 2], free_port()
-            lines = [["env", "-C", place, *map(str, command), "--master-addr", f"127.0.0.1:{port}", "--node-rank", str(node)]
-                     for node, place in enumerate(places)]
+            lines = lines_of_machines(places, name)
             other = subprocess.Popen(lines[1], stderr=subprocess.DEVNULL)
             if name == "other":
                 said = subprocess.run(lines[0], capture_output=True, text=True, timeout=60)
@@ -241,6 +251,26 @@ def other_files_are_refused(expected):
                     assert status != 200 and "rank 1 has read another checkpoint" in str(said), said
                     assert answer(server) == expected
             assert other.wait(30) == 0
+
+
+def there_is_no_way_back():
+    """The second machine lacks the new weights, and the old ones are gone from the first."""
+    with tempfile.TemporaryDirectory() as top:
+        places = [pathlib.Path(top, str(node)) for node in range(2)]
+        for place in places:
+            place.mkdir()
+            (place / "old").symlink_to(os.path.abspath(MODEL))
+        shutil.copytree(MODEL, places[0] / "new")
+        scramble(places[0] / "new")
+        lines = lines_of_machines(places, "old")
+        other = subprocess.Popen(lines[1], stderr=subprocess.DEVNULL)
+        with Served(lines[0]) as server:
+            (places[0] / "old").unlink()
+            status, _, said = server.request("/update_weights_from_disk", {"model_path": "/proc/self/cwd/new"})
+            assert status != 200 and all(word in str(said) for word in ("different weights", "cwd/new", "cwd/old")), said
+            (places[1] / "new").symlink_to(places[0] / "new")  # in time for the ranks that start again
+            assert answer(server)
+        assert other.wait(30) == 0
 
 
 def starts(launch, layout, expected):
@@ -284,3 +314,4 @@ else:
     what_differs_is_refused()
     machines_share_the_ranks(text)
     other_files_are_refused(text)
+    there_is_no_way_back()
