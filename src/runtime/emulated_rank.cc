@@ -8,8 +8,6 @@
 #include "base/random.h"
 #include "base/seconds.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
-#include "model/rope.h"
 #include "runtime/expert_load.h"
 #include "runtime/weight_noise.h"
 #include "tensor/transfer.h"
@@ -58,18 +56,8 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
                                        .layers = rank->shard_.layers},
                                       device));
   rank->kv_.emplace(std::move(kv));
-  ThreadPool alone(1);
-  const std::int64_t positions = std::int64_t{num_pages} * kPageSize;
-  const std::vector<float> table =
-      rope_table(config.rope, config.qk_rope_head_dim, positions, alone);
-  rank->rope_memory_ = device.allocate(table.size() * sizeof(float));
-  if (!rank->rope_memory_.data()) {
-    return exhausted(str("no room on ", device.name(), " for a rotary table of ", positions,
-                         " positions; shorter sequences need less"));
-  }
-  rank->rope_table_ =
-      Tensor(rank->rope_memory_.data(), DType::kF32, {positions, config.qk_rope_head_dim});
-  device.copy_in(rank->rope_table_.data, table.data(), table.size() * sizeof(float));
+  GLINT_TRY(rank->rope_,
+            make_rope_table(config, std::int64_t{num_pages} * kPageSize, device, nullptr));
   return rank;
 }
 
@@ -99,7 +87,7 @@ void EmulatedRank::prepare(const EmulatedLoad& load) {
     std::iota(pages.begin(), pages.end(), static_cast<PageId>(s * each));
     rows.add(static_cast<int>(load.context - load.rows), tokens, pages, 1);
   }
-  const BatchArrays arrays = gather(rows, rope_table_.dim(0), 0);
+  const BatchArrays arrays = gather(rows, rope_.table.dim(0), 0);
   inputs_ = take_inputs(arrays.sizes(), arena_);
   copy_in(arrays, inputs_, ops_.device());
   const auto T = std::ssize(arrays.tokens);
@@ -116,7 +104,7 @@ void EmulatedRank::prepare(const EmulatedLoad& load) {
 void EmulatedRank::pass() {
   const Arena::Scope scope(arena_);
   const Model m = model();
-  const Batch batch = place(inputs_, rope_table_, {}, ops_, arena_);
+  const Batch batch = place(inputs_, rope_.table, {}, ops_, arena_);
   const std::int64_t T = batch.token_ids.dim(0);
   const Tensor hidden = arena_.take(m.activations, {T, config_.hidden_size});
   Pass pass(m, batch.view, T, arena_);

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "model/rope_on_device.h"
 #include "runtime/step_trial.h"
 
 namespace glint {
@@ -51,8 +52,7 @@ class EmulatedRank {
   ModelWeights weights_;
   std::optional<KvStore> kv_;
   Activity activity_;
-  Buffer rope_memory_;
-  Tensor rope_table_;
+  RopeOnDevice rope_;
   Arena arena_;
   // The load in hand.
   std::optional<Arena::Scope> scope_;

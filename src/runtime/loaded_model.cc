@@ -203,10 +203,10 @@ Status LoadedModel::replace(Checkpoint next, Sources sources) {
   GLINT_TRY_STATUS(replace_weights(weights_, std::move(weights), load_stats_.placement, sources,
                                    backend(), threads.pool()));
   checkpoint_ = std::move(checkpoint);
-  return Ok{};
-}
   // Recorded steps read these where those before them lay.
   if (!load_stats_.placement.is_fixed) graphs_.clear();
+  return Ok{};
+}
 
 void LoadedModel::count_files() {
   const TensorSource& source = checkpoint_->source();
@@ -236,7 +236,10 @@ Status LoadedModel::make_pages(int num_pages) {
                                           .layers = shard_.layers},
                                          ops().device()));
   kv_.emplace(std::move(store));
-  return make_rope_table();
+  const std::int64_t positions =
+      std::min(std::int64_t{num_pages} * kPageSize, config_.max_position_embeddings + kPageSize);
+  GLINT_TRY(rope_, make_rope_table(config_, positions, ops().device(), backend().host_threads()));
+  return Ok{};
 }
 
 Status LoadedModel::reserve_steps(const StepMemory& planned) {
@@ -300,25 +303,6 @@ StepMemory LoadedModel::used_memory() const {
           .edits = static_cast<std::int64_t>(scratch_.high_water()),
           .moves = static_cast<std::int64_t>(moves_.arena.high_water()),
           .scratch = backend_.backend->scratch_bytes()};
-}
-
-Status LoadedModel::make_rope_table() {
-  const std::int64_t dim = config_.qk_rope_head_dim;
-  const std::int64_t positions = std::min(std::int64_t{kv_->num_pages()} * kPageSize,
-                                          config_.max_position_embeddings + kPageSize);
-  ThreadPool alone(1);
-  ThreadPool* const threads = backend().host_threads();
-  const std::vector<float> table =
-      rope_table(config_.rope, dim, positions, threads ? *threads : alone);
-  const std::size_t bytes = table.size() * sizeof(float);
-  rope_.memory = ops().device().allocate(bytes);
-  if (!rope_.memory.data()) {
-    return exhausted(str("no room on ", ops().device().name(), " for a rotary table of ",
-                         human_bytes(bytes), "; a shorter context needs less"));
-  }
-  rope_.table = Tensor(rope_.memory.data(), DType::kF32, {positions, dim});
-  ops().device().copy_in(rope_.table.data, table.data(), bytes);
-  return Ok{};
 }
 
 template <class T>

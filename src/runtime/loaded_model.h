@@ -14,6 +14,7 @@
 #include "model/open_model.h"
 #include "model/place_weights.h"
 #include "model/release.h"
+#include "model/rope_on_device.h"
 #include "ops/backend.h"
 #include "runtime/rank_pass.h"
 #include "runtime/stage_results.h"
@@ -263,7 +264,6 @@ class LoadedModel {
   Tensor bring_home(const Tensor& mine, std::span<const std::int64_t> rows, RowType type,
                     Arena& arena);
   void count_files();
-  Status make_rope_table();
   template <class T>
   std::span<const T> on_host(const Tensor& tensor, std::vector<T>& copy);
   Tensor place(const HiddenRows& rows, Arena& arena);
@@ -283,10 +283,7 @@ class LoadedModel {
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;
-  struct Rope {
-    Buffer memory;
-    Tensor table;  // [positions that the pages hold, qk_rope_head_dim]
-  } rope_;
+  RopeOnDevice rope_;  // of the positions that the pages hold
   std::optional<KvStore> kv_;
   Activity activity_;
   // The memory of a kind of pass.
