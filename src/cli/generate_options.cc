@@ -52,7 +52,7 @@ Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, in
   const std::int64_t limit = model.config().max_position_embeddings;
   const std::int64_t tokens =
       std::min<std::int64_t>(std::int64_t{prompt_tokens} + max_tokens, limit);
-  return reserve(model, pages_for(static_cast<int>(tokens), num_drafts),
+  return reserve(model, static_cast<int>(pages_of(tokens + num_drafts)),
                  {.max_step_tokens = GenerateOptions().chunk,
                   .max_running = 1,
                   .max_drafts = num_drafts,

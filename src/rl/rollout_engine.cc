@@ -41,7 +41,8 @@ class SessionHere final : public RolloutSession {
 
 Result<std::unique_ptr<RolloutSession>> EngineHere::begin(const RolloutSize& size) {
   // A page more each: a step may write beyond an answer's end.
-  const int pages = size.running * (pages_for(size.longest, size.num_drafts) + 1);
+  const std::int64_t each = pages_of(std::int64_t{size.longest} + size.num_drafts) + 1;
+  const auto pages = static_cast<int>(size.running * each);
   GLINT_TRY_STATUS(reserve(model_, pages,
                            {.max_step_tokens = SchedulerConfig().max_step_tokens,
                             .max_running = size.running,

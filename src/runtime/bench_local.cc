@@ -23,7 +23,7 @@ class Sequences {
  public:
   // Fails if memory does not hold what `count` sequences of `length` tokens fill.
   static Result<Sequences> make(LoadedModel& model, int count, int length) {
-    const std::int64_t pages = std::int64_t{pages_for(length, 0)} * count;
+    const std::int64_t pages = pages_of(length) * count;
     GLINT_TRY(const MemoryPlan plan, plan_memory(model, {.max_step_tokens = std::max(kChunk, count),
                                                          .max_running = count,
                                                          .max_seq_len = length}));
@@ -60,8 +60,7 @@ class Sequences {
         prefill(static_cast<int>(s), 0, count);
         continue;
       }
-      for (int p = 0; p < pages_for(count, 0); ++p)
-        model_.kv().copy_page(pages_[0][p], pages_[s][p]);
+      for (int p = 0; p < pages_of(count); ++p) model_.kv().copy_page(pages_[0][p], pages_[s][p]);
     }
   }
 
@@ -74,7 +73,7 @@ class Sequences {
 
  private:
   Sequences(LoadedModel& model, int count, int length) : model_(model) {
-    const int pages_of_each = pages_for(length, 0);
+    const auto pages_of_each = static_cast<int>(pages_of(length));
     for (int s = 0; s < count; ++s) {
       std::vector<PageId> pages(static_cast<std::size_t>(pages_of_each));
       std::iota(pages.begin(), pages.end(), s * pages_of_each);

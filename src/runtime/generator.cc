@@ -90,10 +90,6 @@ struct Answer {
 
 }  // namespace
 
-int pages_for(int num_tokens, int num_drafts) {
-  return static_cast<int>(pages_of(std::int64_t{num_tokens} + num_drafts));
-}
-
 Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens, int* num_cached,
                                const GenerateOptions& options, const OnToken& on_token) {
   GLINT_TRY_STATUS(validate(options.sampling));

@@ -41,7 +41,4 @@ using OnToken = std::function<bool(TokenId token, float logprob)>;
 Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens, int* num_cached,
                                const GenerateOptions& options, const OnToken& on_token);
 
-// Pages that a sequence of `num_tokens` needs, drafts included.
-int pages_for(int num_tokens, int num_drafts);
-
 }  // namespace glint

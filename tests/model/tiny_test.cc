@@ -95,8 +95,8 @@ struct Answered {
 
 Answered answer(LoadedModel& model, std::vector<TokenId> tokens, const GenerateOptions& options) {
   EXPECT_TRUE(model
-                  .reserve_pages(pages_for(static_cast<int>(tokens.size()) + options.max_tokens,
-                                           options.num_drafts))
+                  .reserve_pages(static_cast<int>(
+                      pages_of(std::ssize(tokens) + options.max_tokens + options.num_drafts)))
                   .ok());
   int cached = 0;
   Answered run;
@@ -227,8 +227,9 @@ TEST(Tiny, logits_are_the_same_with_weights_packed_and_where_the_file_is_mapped)
     EXPECT_EQ(model->load_stats().placement.is_packed, packing == Packing::kAlways);
     EXPECT_GT(model->load_stats().placement.packed_bytes, 0);
     EXPECT_EQ(model->load_stats().files.size(), 1u);
-    ASSERT_TRUE(model->reserve_pages(pages_for(static_cast<int>(row.size()), 0)).ok());
-    std::vector<PageId> pages(static_cast<std::size_t>(pages_for(static_cast<int>(row.size()), 0)));
+    const auto num_pages = static_cast<int>(pages_of(std::ssize(row)));
+    ASSERT_TRUE(model->reserve_pages(num_pages).ok());
+    std::vector<PageId> pages(static_cast<std::size_t>(num_pages));
     std::iota(pages.begin(), pages.end(), 0);
     StepRows plan;
     plan.add(0, row, pages, 5);
