@@ -140,7 +140,7 @@ void DeltaParser::State::on_found(std::size_t found) {
   if (options.calls_first && has_content && !is_think && !is_end) return add(kToolCall);
   if (thought_over && (is_think || is_end)) return add(is_think ? kThink : kEndThink);
   if (is_think && in_reasoning) return;
-  thought_over = is_end;
+  if (is_end) thought_over = true;
   reasoning_blanks.clear();
   in_reasoning = is_think;
   if (!is_think && !is_end) tools.begin();

@@ -98,6 +98,9 @@ TEST(DeltaParser, markers_of_thoughts_are_text_when_the_thought_is_over) {
   EXPECT_EQ(parsed("A</think></think>B <think> C", thinking), "A|</think>B <think> C|");
   EXPECT_EQ(parsed("</think><think>A</think>B", {}), "null|<think>A</think>B|");
   EXPECT_EQ(parsed("A<tool_call>f</tool_call></think>B</think>", thinking), "A|B</think>|f{}");
+  EXPECT_EQ(parsed("A</think><tool_call>f</tool_call><think>B</think>", thinking),
+            "A|<think>B</think>|f{}");
+  EXPECT_EQ(parsed("A</think>B<tool_call>f</tool_call></think>C", thinking), "A|B</think>C|f{}");
 }
 
 TEST(DeltaParser, tool_calls) {
