@@ -88,8 +88,8 @@ void HttpServer::Impl::drain_outbox() {
         state->call_if_gone();
       }
     } catch (const std::bad_alloc&) {  // the others are still to be written
-      GLINT_LOG(kWarning, "an answer was cut off: out of memory");
       if (state->connection) state->connection->close();
+      GLINT_LOG(kWarning, "an answer was cut off: out of memory");
     }
   }
 }
