@@ -441,7 +441,7 @@ TEST(EngineBench, counts_whole_decode_steps) {
 
 TEST(EngineBench, more_sequences_run_than_a_queue_usually_holds) {
   const EngineBenchResult result =
-      bench_engine({.num_running = EngineOptions().max_waiting + 1, .num_steps = 2, .step_ms = 0});
+      bench_engine({.num_running = 2 * EngineOptions().max_waiting, .num_steps = 2, .step_ms = 1});
   EXPECT_GT(result.gap_ahead_us, 0);
 }
 

@@ -137,7 +137,8 @@ void CpuPlanOps::moe(const MoeArgs& args, Arena& scratch) {
     note(GroupedLinearArgs{.x = routed.m, .weights = *stack, .out = memory.inner});
   }
   note(GroupedLinearArgs{.x = memory.inner, .weights = w.down_proj, .out = memory.answers});
-  copy(x_, routed.m.slice(0, 0, 1), w.gate_proj[0].format);  // in a step of one row
+  // In a step of one row; a rank may have none.
+  copy(x_, routed.m.slice(0, 0, std::min<std::int64_t>(args.x.dim(0), 1)), w.gate_proj[0].format);
   gather(routed.m, args.x.dim(0), w.gate_proj[0].format);
   copy(expert_x_, memory.inner, w.down_proj[0].format);
   combine({.y = memory.answers,
