@@ -6,7 +6,6 @@
 #include "backends/cuda/comm/collectives.h"
 #include "backends/cuda/comm/windows.cuh"
 #include "backends/cuda/dependent_launch.cuh"
-#include "base/ceil_div.h"
 #include "base/check.h"
 
 namespace glint::cuda {
@@ -132,11 +131,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// By one thread block, of which one thread looks: that is a trip to the host's memory, and what it
+// says is so of the whole.
 __global__ void __launch_bounds__(kThreads)
     cleared(const std::uint32_t* ended, unsigned char* to, std::int64_t size) {
-  if (heard(ended) == 0) return;
-  for (std::int64_t i = blockIdx.x * kThreads + threadIdx.x; i < size; i += gridDim.x * kThreads)
-    to[i] = 0;
+  if (!__syncthreads_or(threadIdx.x == 0 && heard(ended) != 0)) return;
+  for (std::int64_t i = threadIdx.x; i < size; i += kThreads) to[i] = 0;
 }
 
 template <class Unit>
@@ -238,9 +238,8 @@ void launch_exchange(const Windows& windows, const ExchangeArgs& args, const Gpu
 void launch_clear_if(const std::uint32_t* ended, const Tensor& x, const Gpu& gpu) {
   const auto size = static_cast<std::int64_t>(x.bytes().size());
   if (size == 0) return;
-  const std::int64_t blocks = std::min<std::int64_t>(ceil_div(size, kThreads), gpu.num_sms);
-  launch_in_order(cleared, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kThreads}, gpu,
-                  ended, reinterpret_cast<unsigned char*>(x.data), size);
+  launch_in_order(cleared, {.grid = dim3(1), .block = kThreads}, gpu, ended,
+                  reinterpret_cast<unsigned char*>(x.data), size);
 }
 
 void launch_pack_rows(const Tensor& x, const Tensor& rows, const Tensor& to, const Gpu& gpu) {
