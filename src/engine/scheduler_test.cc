@@ -175,23 +175,17 @@ TEST(Scheduler, a_turn_of_a_chat_finds_the_turns_before) {
   EXPECT_EQ(sim.outcome(2).usage.cached_tokens, 36);  // 39 rows ran, in pages of 4
 }
 
-TEST(Scheduler, numbers_of_rows_need_every_row) {
-  for (const Want& want : {Want{.prompt_logprobs = 0}, Want{.routed_experts = true}}) {
-    Simulation sim(roomy());
-    Request request = make(1, 100, 2);
-    ASSERT_TRUE(sim.submit(request).ok());
-    sim.drain();
-    request.want = want;
-    for (const RequestId id : {2, 3}) {  // which do not find each other's rows either
-      request.id = id;
-      ASSERT_TRUE(sim.submit(request).ok());
-    }
-    sim.drain();
-    for (const RequestId id : {2, 3}) {
-      EXPECT_EQ(sim.outcome(id).usage.cached_tokens, 0);
-      EXPECT_EQ(sim.outcome(id).num_prompt_logprobs, want.routed_experts ? 0u : 99u);
-    }
-  }
+TEST(Scheduler, prompt_log_probabilities_need_every_row) {
+  Simulation sim(roomy());
+  Request request = make(1, 100, 2);
+  ASSERT_TRUE(sim.submit(request).ok());
+  sim.drain();
+  request.id = 2;
+  request.want.prompt_logprobs = 0;
+  ASSERT_TRUE(sim.submit(request).ok());
+  sim.drain();
+  EXPECT_EQ(sim.outcome(2).usage.cached_tokens, 0);
+  EXPECT_EQ(sim.outcome(2).num_prompt_logprobs, 99u);
 }
 
 TEST(Scheduler, min_tokens_stop_ids_and_limits_end_answers_where_they_say) {

@@ -69,10 +69,8 @@ struct Sequence {
   bool sits_out() const { return late > ready; }
   int num_left() const { return planned_tokens() - planned_computed(); }
   bool decodes() const { return can_run() && num_left() == 1; }
-  // Where numbers of every row are wanted, every row must run.
-  bool may_adopt() const {
-    return request->want.prompt_logprobs < 0 && !request->want.routed_experts;
-  }
+  // Every row of its prompt must run.
+  bool may_adopt() const { return request->want.prompt_logprobs < 0; }
 };
 
 // Better first.

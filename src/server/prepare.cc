@@ -23,6 +23,13 @@ std::uint64_t salt_of(const ApiRequest& request) {
   return request.turn.cache_salt.empty() ? 0 : fnv1a(request.turn.cache_salt) | 1;
 }
 
+// An answer that tells of every row of its prompt may find none in the cache: it shares with
+// nobody, not even with the body's other answers.
+std::uint64_t own_salt(std::uint64_t seed, std::size_t number) {
+  const auto draw = philox(seed, number, 1);
+  return (std::uint64_t{draw[0]} << 32 | draw[1]) | 1;
+}
+
 // How many tokens each answer may have.
 Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens,
                                     int max_model_len) {
@@ -250,6 +257,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
       const auto draw = philox(first_seed, place, 0);
       one.sampling.seed =
           place == 0 ? first_seed : std::uint64_t{draw[0]} << 32 | std::uint64_t{draw[1]};
+      if (request.facts.routed_experts) one.cache_salt = own_salt(seed, out.requests.size());
       out.requests.push_back(std::move(one));
     }
   }
