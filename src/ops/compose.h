@@ -64,6 +64,23 @@ inline RouteArgs routing_of(const MoeRouteArgs& args, const Tensor& logits, cons
           .weights = args.weights};
 }
 
+// The experts' answers to routed rows, and what becomes of them.
+inline MoeExpertsArgs experts_of(const MoeRouteArgs& routed, const Tensor& answers) {
+  return {.weights = routed.moe.weights,
+          .x = routed.m,
+          .rows = routed.rows,
+          .offsets = routed.offsets,
+          .out = answers};
+}
+inline MoeCombineArgs combining_of(const MoeRouteArgs& routed, const Tensor& answers) {
+  return {.weights = routed.moe.weights,
+          .m = routed.m,
+          .y = answers,
+          .places = routed.places,
+          .expert_weights = routed.weights,
+          .delta = routed.moe.answer()};
+}
+
 // Where its experts go: the caller's tensor, or one of `arena`.
 inline Tensor take_routed(const MoeRouteArgs& args, Arena& arena) {
   const MoeArgs& moe = args.moe;

@@ -98,12 +98,7 @@ class Blocks : public Base {
       beside([&] { ffn(shared, routed.m, inner, args.answer()); });
     }
     const Tensor answers = scratch.take(args.answer().dtype, {routed.rows.dim(0), args.x.dim(1)});
-    moe_experts({.weights = args.weights,
-                 .x = routed.m,
-                 .rows = routed.rows,
-                 .offsets = routed.offsets,
-                 .out = answers},
-                scratch);
+    moe_experts(experts_of(routed, answers), scratch);
     join();
     this->combine({.y = answers,
                    .places = routed.places,

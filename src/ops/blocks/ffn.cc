@@ -16,19 +16,8 @@ void Ops::moe(const MoeArgs& args, Arena& scratch) {
   const MoeRouteArgs routed = take_routing(args, scratch);
   moe_route(routed, scratch);
   const Tensor answers = scratch.take(dtype, {T * k, D});
-  moe_experts({.weights = args.weights,
-               .x = routed.m,
-               .rows = routed.rows,
-               .offsets = routed.offsets,
-               .out = answers},
-              scratch);
-  moe_combine({.weights = args.weights,
-               .m = routed.m,
-               .y = answers,
-               .places = routed.places,
-               .expert_weights = routed.weights,
-               .delta = args.answer()},
-              scratch);
+  moe_experts(experts_of(routed, answers), scratch);
+  moe_combine(combining_of(routed, answers), scratch);
 }
 
 void Ops::moe_route(const MoeRouteArgs& args, Arena& scratch) {

@@ -104,19 +104,8 @@ void composed_moe(Ops& ops, const MoeArgs& args, Arena& scratch) {
   const MoeRouteArgs routed = take_routing(args, scratch);
   ops.Ops::moe_route(routed, scratch);
   const Tensor answers = scratch.take(args.answer().dtype, {routed.rows.dim(0), args.x.dim(1)});
-  ops.Ops::moe_experts({.weights = args.weights,
-                        .x = routed.m,
-                        .rows = routed.rows,
-                        .offsets = routed.offsets,
-                        .out = answers},
-                       scratch);
-  ops.Ops::moe_combine({.weights = args.weights,
-                        .m = routed.m,
-                        .y = answers,
-                        .places = routed.places,
-                        .expert_weights = routed.weights,
-                        .delta = args.answer()},
-                       scratch);
+  ops.Ops::moe_experts(experts_of(routed, answers), scratch);
+  ops.Ops::moe_combine(combining_of(routed, answers), scratch);
 }
 
 Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
