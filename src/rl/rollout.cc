@@ -17,7 +17,7 @@ class Run {
       : session_(session),
         prompts_(prompts),
         options_(options),
-        a_token_(static_cast<std::size_t>(num_moe_layers(config)) *
+        a_token_(static_cast<std::size_t>(config.num_moe_layers()) *
                  static_cast<std::size_t>(config.num_experts_per_tok)),
         end_(prompts.size(), options.group_size, options.groups_wanted) {}
 

@@ -18,7 +18,7 @@ void copy(const Tensor& to, const Tensor& from, Device& device) {
 std::vector<std::int32_t> routes_of(BatchPass::Sequences sequences, const PackedRows& packed,
                                     int layer, const ModelConfig& config) {
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
-  const std::size_t a_token = static_cast<std::size_t>(num_moe_layers(config)) * k;
+  const std::size_t a_token = static_cast<std::size_t>(config.num_moe_layers()) * k;
   std::vector<std::int32_t> routes;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const std::vector<std::int32_t>& given = sequences[i].routes;

@@ -87,7 +87,7 @@ bool ParameterCheck::agrees() const {
 Result<std::vector<TrainSequence>> with_routes(LoadedModel& model,
                                                const TokenSequences& sequences) {
   const ModelConfig& config = model.config();
-  const auto layers = static_cast<std::size_t>(num_moe_layers(config));
+  const auto layers = static_cast<std::size_t>(config.num_moe_layers());
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
   int most = 1;
   for (const std::vector<TokenId>& ids : sequences) {

@@ -10,12 +10,6 @@
 
 namespace glint {
 
-int num_moe_layers(const ModelConfig& config) {
-  const auto first = config.layers.begin();
-  return static_cast<int>(std::count_if(first, first + config.num_hidden_layers,
-                                        [](const auto& layer) { return !layer.is_dense(); }));
-}
-
 Status check_train_sequence(const LoadedModel& model, const TrainSequence& sequence) {
   GLINT_TRY_STATUS(check_sequence(model.config(), sequence.ids));
   if (!sequence.weights.empty() && sequence.weights.size() != sequence.ids.size()) {
@@ -28,7 +22,7 @@ Status check_train_sequence(const LoadedModel& model, const TrainSequence& seque
   if (sequence.routes.empty()) return Ok{};
   const ModelConfig& config = model.config();
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
-  const std::size_t a_token = static_cast<std::size_t>(num_moe_layers(config)) * k;
+  const std::size_t a_token = static_cast<std::size_t>(config.num_moe_layers()) * k;
   const std::size_t tokens = a_token ? sequence.routes.size() / a_token : 0;
   const bool fits = tokens * a_token == sequence.routes.size() &&
                     (tokens == sequence.ids.size() || tokens + 1 == sequence.ids.size());

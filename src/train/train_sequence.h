@@ -46,9 +46,6 @@ Status check_train_sequence(const LoadedModel& model, const TrainSequence& seque
 // The same of each, named by its number from 1; experts are given of all of them, or of none.
 Status check_train_sequences(const LoadedModel& model, std::span<const TrainSequence> all);
 
-// The routed layers of the model, which the draft layer is not among.
-int num_moe_layers(const ModelConfig& config);
-
 // How many first tokens of `a` may stand for those of `b`: the same, with the same experts.
 std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b);
 

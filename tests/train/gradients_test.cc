@@ -437,7 +437,7 @@ TEST(Training, experts_of_a_rollout_are_used_again) {
   const TokenSequences sequences = record_rows({70, 33});
   std::vector<TrainSequence> given = plain(sequences);
   const ModelConfig& config = trained.model->config();
-  const auto layers = static_cast<std::size_t>(num_moe_layers(config));
+  const auto layers = static_cast<std::size_t>(config.num_moe_layers());
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
   ASSERT_TRUE(trained.model->reserve_pages(2).ok());
   for (TrainSequence& sequence : given) {

@@ -163,7 +163,7 @@ TEST_F(GrpoTest, ExpertsOfTheEngineAreReplayed) {
   EXPECT_EQ(grpo.verify(batch, {}).value().differ, 0);
   const ModelConfig& config = engine->config();
   const auto a_token =
-      static_cast<std::int64_t>(num_moe_layers(config)) * config.num_experts_per_tok;
+      static_cast<std::int64_t>(config.num_moe_layers()) * config.num_experts_per_tok;
   for (GradedAnswer& answer : batch.answers) {
     ASSERT_EQ(std::ssize(answer.tokens.routes), (answer.tokens.size() - 1) * a_token);
   }
