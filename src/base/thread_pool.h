@@ -22,6 +22,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/ceil_div.h"
+
 namespace glint {
 
 // CPUs that this process may use: its affinity mask, and the quota of its control group
@@ -65,9 +67,8 @@ class ThreadPool {
   // run() with fn(begin, end) for blocks of [0, size).
   template <class Fn>
   void run_blocks(std::int64_t size, std::int64_t block, Fn&& fn) {
-    run((size + block - 1) / block, [&](std::int64_t i, int) {
-      fn(i * block, size - i * block < block ? size : (i + 1) * block);
-    });
+    run(ceil_div(size, block),
+        [&](std::int64_t i, int) { fn(i * block, std::min(size, (i + 1) * block)); });
   }
 
   // As run(), but a thread takes the next task when it is done with one: for tasks of unequal size.
