@@ -1,7 +1,7 @@
-# nvcc 13, on the path or where the toolkit installs it.
-find_program(GLINT_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+# nvcc 13: on the path, where the toolkit installs it, or what tools/setup.sh brings.
+find_program(GLINT_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/deps/cuda-13.0 PATH_SUFFIXES bin)
 if(NOT GLINT_NVCC)
-  message(FATAL_ERROR "GLINT_CUDA=ON needs nvcc 13: install the CUDA toolkit, or configure another preset")
+  message(FATAL_ERROR "GLINT_CUDA=ON needs nvcc 13: run tools/setup.sh cuda, or configure another preset")
 endif()
 set(CMAKE_CUDA_COMPILER ${GLINT_NVCC})
 # 90a: H100 and H200, whose kernels are measured. Others from 80 on compile too, "80;90a;120" for several at once

@@ -22,8 +22,13 @@ install(RUNTIME_DEPENDENCY_SET glint_libraries
 
 # The licences of what is inside the program, and of what is brought beside it, as Debian's packages and the sources have them.
 set(licences ${CMAKE_INSTALL_DOCDIR}/licences)
-foreach(folder ${GLINT_PCRE2} ${GLINT_XGRAMMAR})
-  file(GLOB texts ${folder}/LICEN* ${folder}/NOTICE)
+set(folders ${GLINT_PCRE2} ${GLINT_XGRAMMAR})
+if(GLINT_CUDA)
+  cmake_path(GET CUDAToolkit_BIN_DIR PARENT_PATH toolkit)
+  list(APPEND folders ${toolkit})
+endif()
+foreach(folder ${folders})
+  file(GLOB texts ${folder}/LICEN* ${folder}/EULA* ${folder}/NOTICE)
   cmake_path(GET folder FILENAME name)
   install(FILES ${texts} DESTINATION ${licences}/${name} COMPONENT program)
 endforeach()

@@ -4,7 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
-[[ $* == glint ]] && for_what=program
-tools/setup.sh ${for_what:+"$for_what"}
+for_what=()
+[[ $* == glint ]] && for_what+=(program)
+[[ $preset == cuda || $preset == package ]] && for_what+=(cuda)
+tools/setup.sh "${for_what[@]}"
 cmake --preset "$preset" >/dev/null
 cmake --build "build/$preset" -j "$(nproc)" ${1:+--target "$@"}

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Installs what glint needs and this machine lacks: Debian packages, with sudo only when not root.
-#   tools/setup.sh           for everything in this tree
+#   tools/setup.sh           for everything in this tree but GPUs
 #   tools/setup.sh program   to build the program and packages of it; not what tests, sanitizers and the lint run
+#   tools/setup.sh cuda      also NCCL, and CUDA 13's compiler where this machine has none; with program, too
 # Asks nothing. Running it again costs a fraction of a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip pkg-config dpkg-dev file
   libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev libssl-dev libyaml-cpp-dev libcurl4-openssl-dev
   prometheus-cpp-dev libutf8proc-dev libxxhash-dev libgtest-dev libgmock-dev)
-[[ ${1:-} == program ]] ||
+[[ " $* " == *" program "* ]] ||
   packages+=(python3-venv openssl curl chromium chromium-driver clang-14 clang-format-14 libclang-rt-14-dev)
 missing=()
 for package in "${packages[@]}"; do
@@ -66,4 +67,36 @@ if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
   touch "$work/build/config.cmake" # else its own wins over the options below
   install_source "$source" "$xgrammar" -DCMAKE_CXX_FLAGS=-DXGRAMMAR_LOG_CUSTOMIZE=1 \
     -DCMAKE_UNITY_BUILD=ON -DXGRAMMAR_BUILD_PYTHON_BINDINGS=OFF -DCMAKE_INSTALL_LIBDIR=lib
+fi
+
+# install_wheels FOLDER PART REQUIREMENT...: makes FOLDER of what these packages of PyPI have as nvidia/PART.
+install_wheels() {
+  echo "installing $1" >&2
+  mkdir -p build/deps
+  work=$(mktemp -d build/deps/wheels.XXXXXX)
+  trap 'rm -rf "$work"' EXIT
+  printf '%s\n' "${@:3}" >"$work/requirements.txt"
+  python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target "$work/site" \
+    --requirement "$work/requirements.txt" >&2
+  cat "$work"/site/*.dist-info/licenses/* >"$work/site/nvidia/$2/LICENSE"
+  ln -s lib "$work/site/nvidia/$2/lib64" # where CMake looks
+  mv "$work/site/nvidia/$2" "$1"
+  rm -rf "$work"
+}
+
+if [[ " $* " == *" cuda "* ]]; then
+  cuda=build/deps/cuda-13.0
+  if [[ ! -e $cuda ]] && ! PATH=$PATH:${CUDA_HOME:-}/bin:/usr/local/cuda/bin command -v nvcc >/dev/null; then
+    install_wheels "$cuda" cu13 \
+      "nvidia-cuda-nvcc==13.0.88 --hash=sha256:56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03" \
+      "nvidia-cuda-crt==13.0.88 --hash=sha256:2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4" \
+      "nvidia-nvvm==13.0.88 --hash=sha256:c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0" \
+      "nvidia-cuda-runtime==13.0.96 --hash=sha256:7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548" \
+      "nvidia-cuda-cccl==13.0.85 --hash=sha256:e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649"
+  fi
+  nccl=build/deps/nccl-2.28.9
+  if [[ ! -e $nccl ]]; then # its headers; the library is for the image
+    install_wheels "$nccl" nccl \
+      "nvidia-nccl-cu13==2.28.9 --hash=sha256:e4553a30f34195f3fa1da02a6da3d6337d28f2003943aa0a3d247bbc25fefc42"
+  fi
 fi
