@@ -373,11 +373,11 @@ Result<xgrammar::Grammar> lenient_calls_grammar(GrammarSpec spec) {
 Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec) {
   using Kind = GrammarSpec::Kind;
   const bool is_regex = spec.kind == Kind::kRegex;
+  const char* const what = is_regex ? "the expression" : "the grammar";
   const std::size_t most = is_regex ? kMaxRegexBytes : kMaxTextBytes;
-  if (spec.text.size() > most) {
-    return invalid(str("the ", is_regex ? "expression" : "grammar", " has ", spec.text.size(),
-                       " bytes, over the limit of ", most));
-  }
+  if (spec.text.size() > most)
+    return invalid(str(what, " has ", spec.text.size(), " bytes, over the limit of ", most));
+  if (!is_valid_utf8(spec.text)) return invalid(str(what, " is not UTF-8"));
   switch (spec.kind) {
     case Kind::kJsonObject:
       return schema_grammar(Json::Object{{"type", "object"}});

@@ -512,6 +512,7 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_EQ(error_of({.kind = Kind::kChoice}), "there is no choice");
   EXPECT_EQ(error_of({.kind = Kind::kRegex, .text = std::string(20000, 'a')}),
             "the expression has 20000 bytes, over the limit of 16384");
+  EXPECT_EQ(error_of({.kind = Kind::kRegex, .text = "a\xff"}), "the expression is not UTF-8");
 }
 
 TEST(Grammar, optional_parts_of_ebnf_are_none_within_literals_classes_and_comments) {
