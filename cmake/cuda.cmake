@@ -12,6 +12,9 @@ if("90" IN_LIST GLINT_CUDA_TARGETS)
 endif()
 set(CMAKE_CUDA_ARCHITECTURES OFF)
 enable_language(CUDA)
+if(NOT TARGET CUDA::nvToolsExt)  # CMake 3.25 fails without it, and CUDA 13 has none
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+endif()
 find_package(CUDAToolkit REQUIRED)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc speaks C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)

@@ -78,9 +78,12 @@ install_wheels() {
   printf '%s\n' "${@:3}" >"$work/requirements.txt"
   python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target "$work/site" \
     --requirement "$work/requirements.txt" >&2
-  cat "$work"/site/*.dist-info/licenses/* >"$work/site/nvidia/$2/LICENSE"
-  ln -s lib "$work/site/nvidia/$2/lib64" # where CMake looks
-  mv "$work/site/nvidia/$2" "$1"
+  local made=$work/site/nvidia/$2
+  cat "$work"/site/*.dist-info/licenses/* >"$made/LICENSE"
+  # CMake looks for these, and wheels leave them out.
+  ln -s lib "$made/lib64"
+  (cd "$made/lib" && for library in *.so.*; do ln -s "$library" "${library%%.so.*}.so"; done)
+  mv "$made" "$1"
   rm -rf "$work"
 }
 
