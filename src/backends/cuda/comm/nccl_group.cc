@@ -10,6 +10,7 @@
 #include "backends/cuda/comm/collectives.h"
 #include "backends/cuda/comm/window_pointers.h"
 #include "base/ceil_div.h"
+#include "base/contains.h"
 #include "base/str.h"
 
 namespace glint::cuda {
@@ -65,8 +66,13 @@ Result<std::unique_ptr<NcclGroup>> NcclGroup::make(const NcclLibrary& nccl, Comm
 
 Status NcclGroup::connect() {
   scratch_ = device_.allocate(kGroupScratch);
-  if (!scratch_.data()) {
-    return exhausted(str("no room on ", device_.name(), " for ", kGroupScratch >> 20,
+  // All hear of it: nobody waits for one that has none.
+  std::int32_t has_room = scratch_.data() != nullptr;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(size_));
+  host_.all_gather(Tensor(&has_room, DType::kI32, {1}), Tensor(all.data(), DType::kI32, {size_}));
+  if (contains(all, 0)) {
+    return exhausted(str("no room on ", has_room ? "another rank's GPU" : device_.name(), " for ",
+                         kGroupScratch >> 20,
                          " MiB of ranks' parts; end what else runs on it, or give the model less "
                          "memory"));
   }
