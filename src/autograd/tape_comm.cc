@@ -28,14 +28,13 @@ void TapeOps::all_gather(Comm& comm, const Tensor& mine, const Tensor& all) {
   about_to_update(all);
   comm.all_gather(mine, all);
   add_step({}, [=, this, &comm] {
+    const Arena::Scope scope(scratch_);
     const Tensor dall = shadow_->of(all);
-    std::vector<float> sum(static_cast<std::size_t>(mine.size()));
-    const Tensor whole(reinterpret_cast<std::byte*>(sum.data()), DType::kF32,
-                       {mine.dim(0), mine.dim(1)});
-    comm.reduce_scatter(dall, whole);
+    const Tensor dmine = scratch_.take(DType::kF32, {mine.dim(0), mine.dim(1)});
+    comm.reduce_scatter(dall, dmine);
     fill_zero(device(), dall.data, dall.bytes().size());  // `mine` may lie in `all`
-    if (sum.empty()) return;
-    gradients_->add_back({.op = {.x = mine, .y = mine}, .dx = whole, .dy = shadow_->add_to(mine)});
+    if (mine.size() == 0) return;
+    gradients_->add_back({.op = {.x = mine, .y = mine}, .dx = dmine, .dy = shadow_->add_to(mine)});
   });
 }
 
@@ -55,21 +54,24 @@ void TapeOps::exchange(Comm& comm, const ExchangeArgs& args) {
   }
   const std::vector<std::int32_t> first(args.first.begin(), args.first.end());
   add_step({}, [=, this, &comm] {
+    const Arena::Scope scope(scratch_);
     const Tensor dout = shadow_->of(args.out), dx = shadow_->add_to(args.x);
-    const std::int64_t width = dx.dim(1);
-    std::vector<float> dsent(static_cast<std::size_t>(count * width));
-    comm.exchange(
-        {.x = dout,
-         .offsets = args.offsets,
-         .first = first,
-         .out = Tensor(reinterpret_cast<std::byte*>(dsent.data()), DType::kF32, {count, width}),
-         .backwards = !args.backwards});
+    const Tensor dsent = scratch_.take(DType::kF32, {count, dx.dim(1)});
+    comm.exchange({.x = dout,
+                   .offsets = args.offsets,
+                   .first = first,
+                   .out = dsent,
+                   .backwards = !args.backwards});
     fill_zero(device(), dout.data, dout.bytes().size());
-    for (std::int64_t i = 0; i < count; ++i) {
-      float* const to = dx.row<float>(args.rows.ptr<std::int32_t>()[i]);
-      for (std::int64_t d = 0; d < width; ++d)
-        to[d] += dsent[static_cast<std::size_t>(i * width + d)];
-    }
+    if (count == 0) return;
+    // Shapes and types are all that is looked at of the forward pass.
+    const auto dense = [&](std::int64_t rows) {
+      return Tensor(args.x.data, args.x.dtype, {rows, dx.dim(1)});
+    };
+    gradients_->gather_rows_back(
+        {.op = {.x = dense(dx.dim(0)), .rows = args.rows.slice(0, 0, count), .out = dense(count)},
+         .dout = dsent,
+         .dx = dx});
   });
 }
 

@@ -34,7 +34,7 @@ std::vector<std::int32_t> ids_within(const EmbedArgs& args, Device& device) {
 }  // namespace
 
 TapeOps::TapeOps(std::unique_ptr<Ops> inner, std::unique_ptr<Gradients> gradients)
-    : ComposingOps(std::move(inner)), gradients_(std::move(gradients)) {
+    : ComposingOps(std::move(inner)), gradients_(std::move(gradients)), scratch_(device()) {
   GLINT_CHECK(gradients_, "the backend has no gradients");
 }
 
@@ -52,7 +52,8 @@ Tensor TapeOps::gradient_of(int id, int half) const {
   return id < 0 || at >= weights_.size() ? Tensor{} : weights_[at][static_cast<std::size_t>(half)];
 }
 
-bool TapeOps::reserve(const LatentCache& cache) {
+bool TapeOps::reserve(const LatentCache& cache, std::int64_t scratch) {
+  if (scratch > 0 && !scratch_.reserve(static_cast<std::size_t>(scratch))) return false;
   const std::int64_t slots = cache.num_slots, width = cache.latent_dim + cache.rope_dim;
   const Tensor& d = cache_gradient_;
   if (d && d.dim(0) == slots && d.dim(1) == width) return true;

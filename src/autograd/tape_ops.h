@@ -58,9 +58,11 @@ class TapeOps final : public ComposingOps {
   // Forgets what is recorded.
   void forget();
 
-  // Makes room for the gradient of caches like this one, between records. False: the device has no
-  // such memory.
-  bool reserve(const LatentCache& cache);
+  // Makes room for the gradient of caches like this one, between records, and `scratch` bytes for
+  // rows between ranks on their way back. False: the device has no such memory.
+  bool reserve(const LatentCache& cache, std::int64_t scratch = 0);
+  // The most of the latter so far.
+  std::int64_t scratch_bytes() const { return static_cast<std::int64_t>(scratch_.high_water()); }
 
   // From here on these keys are copied in the caches of each layer, once it has written its own.
   // The gradient of a copy goes to the original.
@@ -142,6 +144,7 @@ class TapeOps final : public ComposingOps {
   Buffer cache_memory_;
   Tensor cache_gradient_;
   bool records_cache_ = false;  // a step of this record refers to it
+  Arena scratch_;
 };
 
 }  // namespace glint

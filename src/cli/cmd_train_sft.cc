@@ -373,7 +373,7 @@ Command train_sft_command() {
        .summary = "a checkpoint learns from examples (supervised fine-tuning)",
        .description =
            "Trains all of the model but the indexer and the router's bias with AdamW on f32 "
-           "masters of the weights, on the CPU or a GPU. Examples are packed by tokens "
+           "masters of the weights, on CPUs or GPUs. Examples are packed by tokens "
            "without padding and do not see each other. Each step-N/ is a complete checkpoint in "
            "the format of MODEL: `glint serve DIR/step-N`. SIGTERM or Ctrl-C saves and ends with "
            "0; a second one ends at once. A failure to save, as on a full disk, leaves the "

@@ -17,6 +17,7 @@ Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool r
   GLINT_TRY(resolved_, resolve(running_, cli_, false));
   GLINT_TRY(LaidOutRanks layout,
             lay_out(options_.layout.shape(), running_, resolved_, cli_, peers_));
+  running_.backend = layout.backend;
   GLINT_TRY(trainer_,
             Trainer::open({.model = layout.model, .adamw = options_.adamw(), .peers = peers_},
                           std::move(layout.backends), {}, std::move(opened)));
@@ -33,7 +34,8 @@ OpenedModel GrpoModels::with_trained(Checkpoint weights) {
 }
 
 Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir, OpenedModel opened) {
-  const RunOptions running = options_.how.of_model(dir);
+  RunOptions running = running_;
+  running.model = dir;
   GLINT_TRY(ModelOptions resolved, resolve(running, cli_, false));
   // The bits of ranks that divide sums, on one.
   resolved.shape.reduce_slices = options_.layout.tp;
@@ -90,13 +92,13 @@ Status GrpoModels::load_engine() {
                .ep = trained.ep,
                .pp = trained.pp,
                .dp = std::max(trained.ep / trained.tp, 1)};
-  RunOptions running = running_;
-  running.threads = one.threads = std::max(resolved_.threads / one.shape.num_ranks(), 1);
-  if (one.shape.num_ranks() > 1 && running.backend == "auto") running.backend = "cpu";
+  GLINT_TRY(BackendOptions each, backend_options(running_, cli_));
+  each.threads = one.threads = std::max(resolved_.threads / one.shape.num_ranks(), 1);
   engine_ = std::make_unique<Ranks>(one.shape);
   for (one.rank = 0; one.rank < engine_->size(); ++one.rank) {
     one.mesh = engine_->mesh(one.rank);
-    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running, cli_));
+    each.device = device_of_rank(one.rank, engine_->size());
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
     GLINT_TRY(Checkpoint weights, engine_weights());
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
               load_model(one, std::move(backend), cli_, with_trained(std::move(weights))));

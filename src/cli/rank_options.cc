@@ -75,6 +75,20 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   return fitted;
 }
 
+namespace {
+
+// Whether GPUs can be the ranks of `shape`, as check_ranks() says it.
+Status check_gpus(const MeshShape& shape, int here, bool launched) {
+  if (shape.pp > 1) {
+    return unsupported(str("--pp is ", shape.pp,
+                           ", and stages are the CPU's; divide the model among GPUs "
+                           "with --tp, or with --dp and --ep, or run it with --backend cpu"));
+  }
+  return check_devices(here, launched);
+}
+
+}  // namespace
+
 bool makes_whole_weights(const RunOptions& options, const ModelOptions& resolved) {
   return resolved.dummy && resolve_backend(options.backend) != "cuda";
 }
@@ -117,12 +131,18 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
         "and --pp out");
   }
   if (shape.num_ranks() == 1 || resolve_backend(options.backend) != "cuda") return Ok{};
-  if (shape.pp > 1) {
-    return unsupported(str("--pp is ", shape.pp,
-                           ", and stages are the CPU's; divide the model among GPUs "
-                           "with --tp, or with --dp and --ep, or run it with --backend cpu"));
-  }
-  return check_devices(here, launched);
+  return check_gpus(shape, here, launched);
+}
+
+Result<std::string> backend_of_ranks(const std::string& name, const MeshShape& shape, int here,
+                                     bool are_processes) {
+  std::string backend = resolve_backend(name);
+  if (shape.num_ranks() == 1 || backend != "cuda") return backend;
+  const bool is_asked = name != "auto";
+  const Status fits = check_gpus(shape, here, are_processes && is_asked);
+  if (fits.ok()) return backend;
+  if (is_asked) return fits.error();
+  return std::string("cpu");
 }
 
 Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const ModelOptions& resolved,

@@ -318,7 +318,8 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   GLINT_TRY_STATUS(check_training(launch));
   if (!launch.on_cpu) {
     launch.planned.push_back(
-        str("training on ", plan.layout.gpus, " GPUs: ", describe(plan.layout), " on CUDA"));
+        str("a launch on ", plan.layout.gpus, " GPUs: ", describe(plan.layout),
+            "; `glint miles` and `glint train grpo` train on those of this machine"));
   }
   return launch;
 }

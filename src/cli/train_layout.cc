@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "cli/option_range.h"
+#include "cli/rank_options.h"
 
 namespace glint {
 namespace {
@@ -33,12 +34,15 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
     return invalid(str("there are ", ranks, " ranks, and ", counted(threads, "thread"),
                        "; give --threads ", ranks, ", or fewer ranks"));
   }
-  RunOptions each = how;
-  if (shape.num_ranks() > 1 && each.backend == "auto") each.backend = "cpu";
-  each.threads = out.model.threads = std::max(threads / (ranks * peers.here()), 1);
-  if (!peers.is_alone()) keep_to_memory(each.backend, peers.rank(), peers.here());
+  const int here = ranks * peers.here();  // of this machine
+  GLINT_TRY(BackendOptions each, backend_options(how, cli));
+  GLINT_TRY(each.name, backend_of_ranks(how.backend, shape, here, !peers.is_alone()));
+  out.backend = each.name;
+  each.threads = out.model.threads = std::max(threads / here, 1);
+  if (!peers.is_alone()) keep_to_memory(each.name, peers.rank(), here);
   for (int rank = 0; rank < ranks; ++rank) {
-    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
+    each.device = device_of_rank(peers.rank() + rank, here);
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
     out.backends.push_back(std::move(backend));
   }
   return out;

@@ -43,13 +43,14 @@ struct TrainLayoutOptions {
 
 // Options and backends of a layout's ranks.
 struct LaidOutRanks {
-  ModelOptions model = {};  // of any rank: with the shape, and a rank's threads
+  ModelOptions model = {};   // of any rank: with the shape, and a rank's threads
+  std::string backend = {};  // its name
   std::vector<std::unique_ptr<Backend>> backends = {};
 };
 // Fails on a layout that is not built.
 Status check_layout(const MeshShape& shape);
 // Those of the ranks in this process: all, or with `peers` one. Fails on a layout that is not
-// built, and where there are fewer threads than ranks in it.
+// built, and where there are fewer threads, or GPUs, than ranks in it.
 Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
                              const ModelOptions& resolved, const Cli& cli,
                              const TrainPeers& peers = {});

@@ -81,8 +81,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->config_ = opened->config;
   m->generation_ = opened->generation;
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
-  m->join_groups();
-  const Mesh& mesh = m->options_.mesh;
+  Mesh& mesh = m->options_.mesh;
+  if (!options.mesh_is_of_device) {
+    m->ranks_.groups = DeviceGroups::join(m->backend(), mesh, m->shard_.is_divided());
+  }
   m->backend_.ops =
       ops_of_rank(std::move(m->backend_.ops), m->shard_, *mesh.tp, *mesh.cp, m->weights_);
   GLINT_TRY_STATUS(m->backend().supports(dims_of(m->config_)));
@@ -227,7 +229,7 @@ Status LoadedModel::reserve_pages(int num_pages) {
 Status LoadedModel::make_pages(int num_pages) {
   graphs_.clear();
   kv_.reset();
-  GLINT_TRY_STATUS(connect_groups());
+  GLINT_TRY_STATUS(ranks_.groups.connect());
   GLINT_TRY(KvStore store, KvStore::make(config_,
                                          {.latent = options_.latent,
                                           .index = options_.index,

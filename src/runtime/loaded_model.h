@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "comm/device_comm.h"
 #include "model/expert_tables.h"
 #include "model/glm.h"
 #include "model/open_model.h"
@@ -16,6 +15,7 @@
 #include "model/release.h"
 #include "model/rope_on_device.h"
 #include "ops/backend.h"
+#include "runtime/device_groups.h"
 #include "runtime/rank_pass.h"
 #include "runtime/stage_results.h"
 #include "runtime/step_graphs.h"
@@ -40,7 +40,8 @@ struct ModelOptions {
   MeshShape shape = {};
   int rank = 0;
   Mesh mesh = {};
-  int threads = 1;  // that load, where the backend has none of its own
+  bool mesh_is_of_device = false;  // the caller's DeviceGroups, which the caller connects
+  int threads = 1;                 // that load, where the backend has none of its own
 };
 
 // The files that loading needs.
@@ -123,9 +124,7 @@ class LoadedModel {
   Status ranks_state() const { return ranks_.followers ? ranks_.followers->state() : Ok{}; }
   Status restart_ranks();
   // How the ranks' tensors move between them, for people; empty: they lie on the host, or stay.
-  std::string way_between_ranks() const {
-    return ranks_.groups.empty() ? "" : ranks_.groups.front()->way();
-  }
+  std::string way_between_ranks() const { return ranks_.groups.way(); }
   // The same text for the same configuration, and the same names, types, shapes, files and samples
   // of tensors: ranks compare what they have read.
   std::string fingerprint() const;
@@ -238,10 +237,7 @@ class LoadedModel {
   Status undo_moves();
   Status make_pages(int num_pages);
   Status make_room(const StepMemory& planned);
-  Status connect_groups();
   void record_own_graphs(std::int64_t max_seq_len, const StepOptions& options);
-  // Takes the places of the host's groups in the mesh with groups whose tensors lie on the device.
-  void join_groups();
   // own() on this rank and `pass` on its followers.
   Status on_all(RankPass pass, const std::function<Status()>& own);
   void tell(RankPass pass, const HiddenRows& hidden);
@@ -274,9 +270,9 @@ class LoadedModel {
   // The others, where there are any.
   struct OtherRanks {
     Followers* followers = nullptr;
-    std::unique_ptr<StageResults> results = {};            // of a leader of several stages
-    std::vector<std::unique_ptr<DeviceComm>> groups = {};  // of options_.mesh
-    std::function<void()> record_again = {};               // graphs, after a restart
+    std::unique_ptr<StageResults> results = {};  // of a leader of several stages
+    DeviceGroups groups = {};                    // of options_.mesh
+    std::function<void()> record_again = {};     // graphs, after a restart
   } ranks_;
   ModelConfig config_;
   ShardPlan shard_;

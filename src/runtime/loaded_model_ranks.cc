@@ -54,29 +54,11 @@ void keep_last_pieces(std::span<const StepRows> groups, std::span<const StepRows
 
 }  // namespace
 
-void LoadedModel::join_groups() {
-  for (const GroupKind& kind : kGroupKinds) {
-    Comm*& place = options_.mesh.*kind.place;
-    // A rank may add slices of its own.
-    const bool alone = place->size() == 1 && !(place == options_.mesh.tp && shard_.is_divided());
-    if (alone) continue;
-    std::unique_ptr<DeviceComm> group = backend().make_comm(*place);
-    if (!group) return;
-    place = group.get();
-    ranks_.groups.push_back(std::move(group));
-  }
-}
-
 void LoadedModel::set_followers(Followers* followers) {
   ranks_.followers = followers;
   ranks_.results.reset();
   if (followers && shard_.shape.pp > 1)
     ranks_.results = std::make_unique<StageResults>(*options_.mesh.pp, ops().device());
-}
-
-Status LoadedModel::connect_groups() {
-  for (const auto& group : ranks_.groups) GLINT_TRY_STATUS(group->connect());
-  return Ok{};
 }
 
 Status LoadedModel::restart_ranks() {
@@ -85,7 +67,7 @@ Status LoadedModel::restart_ranks() {
   if (!ranks_.followers) return Ok{};
   graphs_.clear();  // of the groups as they were
   return ranks_.followers->restart([this]() -> Status {
-    GLINT_TRY_STATUS(connect_groups());
+    GLINT_TRY_STATUS(ranks_.groups.connect());
     if (ranks_.record_again) ranks_.record_again();
     return Ok{};
   });

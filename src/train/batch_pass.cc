@@ -36,14 +36,14 @@ std::vector<std::int32_t> routes_of(BatchPass::Sequences sequences, const Packed
 
 // This rank's rows of a batch, which know how many the ranks have that share the sequences, or the
 // experts, with it.
-PackedRows own_rows(PackedRows packed, const Model& m) {
-  const Comm& cp = *m.mesh.cp;
+PackedRows own_rows(PackedRows packed, const Mesh& host) {
+  const Comm& cp = *host.cp;
   if (cp.size() > 1) packed = part_of(packed, cp.rank(), cp.size());
-  if (m.mesh.ep->size() == 1) return packed;
-  const auto all = all_of(static_cast<std::int32_t>(packed.size()), *m.mesh.ep);
+  if (host.ep->size() == 1) return packed;
+  const auto all = all_of(static_cast<std::int32_t>(packed.size()), *host.ep);
   // The ranks of a shard have the same rows.
   packed.rows.all_tokens =
-      std::accumulate(all.begin(), all.end(), std::int64_t{0}) / m.mesh.tp->size();
+      std::accumulate(all.begin(), all.end(), std::int64_t{0}) / host.tp->size();
   return packed;
 }
 
@@ -77,7 +77,7 @@ BatchPass::BatchPass(PassContext& context, Sequences sequences, const LossTerms&
       done_(done),
       saved_(saved),
       saved_scope_(saved),
-      packed_(own_rows(pack(sequences, m_.mesh.cp->size() == 1), m_)),
+      packed_(own_rows(pack(sequences, m_.mesh.cp->size() == 1), context.host)),
       T_(packed_.size()),
       loss_(context, m_) {}
 
@@ -184,7 +184,7 @@ void BatchPass::head(LossSums& sums) {
   sums.nll +=
       loss_.add(hidden, loss_rows(sequences_, packed_, 1), terms_, context_.probes.on_logits);
   if (terms_.mtp_scale != 0) {
-    const PackedRows draft = own_rows(pack_for_draft(sequences_), m_);
+    const PackedRows draft = own_rows(pack_for_draft(sequences_), context_.host);
     const MtpArgs args = run_drafts(hidden, draft, [&](const auto& run) { context_.record(run); });
     sums.mtp_nll += loss_.add(args.hidden, loss_rows(sequences_, draft, 2),
                               {.temperature = terms_.temperature, .scale = terms_.mtp_scale});
@@ -222,7 +222,7 @@ MtpArgs BatchPass::run_drafts(const Tensor& hidden, const PackedRows& draft, con
 }
 
 void BatchPass::score_drafts(const Tensor& hidden, std::span<TokenScores> scores) {
-  const PackedRows draft = own_rows(pack_for_draft(sequences_), m_);
+  const PackedRows draft = own_rows(pack_for_draft(sequences_), context_.host);
   const MtpArgs args = run_drafts(hidden, draft, [](const auto& run) { run(); });
   const LossRows tokens = loss_rows(sequences_, draft, 2);
   const LossHead::Scores found = loss_.score(args.hidden, tokens, terms_.temperature, false);

@@ -25,8 +25,8 @@ Error no_numbers(const LoadedModel& model) {
 
 }  // namespace
 
-GradientPass::GradientPass(LoadedModel& model, TapeOps& tape, int ranks)
-    : model_(model), ranks_(ranks), context_(tape) {
+GradientPass::GradientPass(LoadedModel& model, TapeOps& tape, const Mesh& host, int ranks)
+    : model_(model), ranks_(ranks), context_(tape, host) {
   const ShardPlan& shard = model.shard();
   GLINT_CHECK(&model.ops() == &tape || shard.is_divided() || shard.shape.cp > 1,
               "the model runs on other ops");
@@ -52,7 +52,7 @@ Status GradientPass::prepare(Sequences sequences, bool drafts, bool learns,
 
 Status GradientPass::reserve(const BatchShape& most) {
   GLINT_TRY(const bool keeps, can_keep_layers(most));
-  context_.keeps_layers = all_go_on(keeps, model_.options().mesh);
+  context_.keeps_layers = all_go_on(keeps, context_.host);
   return make_room_on_all(most);
 }
 
@@ -69,7 +69,7 @@ std::int64_t GradientPass::free_memory() {
 
 Status GradientPass::make_room_on_all(const BatchShape& most) {
   const Status room = make_room(larger(reserved_, most));
-  if (all_agree(room.ok(), model_.options().mesh) || !room.ok()) return room;
+  if (all_agree(room.ok(), context_.host) || !room.ok()) return room;
   return unavailable("another rank has no room for its batches");
 }
 
@@ -103,7 +103,8 @@ bool GradientPass::reserve(PassTrial& trial, const PassMemory& need, const Batch
     has_room = has_room && reserve(context_.saved(i), need.saved);
   }
   const LatentCache& cache = model_.kv().layer(model_.shard().layers.begin).latent;
-  return has_room && (!shape.learns || (context_.shadow.reserve() && context_.tape.reserve(cache)));
+  return has_room && (!shape.learns ||
+                      (context_.shadow.reserve() && context_.tape.reserve(cache, need.exchanged)));
 }
 
 PassMemory GradientPass::used_memory() {
@@ -113,7 +114,8 @@ PassMemory GradientPass::used_memory() {
   return {.pass = most(context_.arena),
           .saved = most(context_.saved(0)),
           .scratch = model_.backend().scratch_bytes(),
-          .gradients = context_.gradients().scratch_bytes()};
+          .gradients = context_.gradients().scratch_bytes(),
+          .exchanged = context_.tape.scratch_bytes()};
 }
 
 // The draft layer computes all rows of each sequence, so its batches count them.
@@ -125,7 +127,7 @@ std::vector<Sequences> GradientPass::own_batches(Sequences sequences, std::int64
 // Ranks that share experts run as many batches each, of which some may be empty.
 std::vector<Sequences> GradientPass::batches(Sequences sequences, std::int64_t batch_tokens,
                                              bool drafts) const {
-  const Mesh& mesh = model_.options().mesh;
+  const Mesh& mesh = context_.host;
   std::vector<Sequences> all = own_batches(sequences, batch_tokens, drafts);
   if (mesh.ep->size() > 1) {
     const auto counts = all_of(static_cast<std::int32_t>(all.size()), *mesh.ep);
@@ -139,7 +141,7 @@ GradientPass::OnPart GradientPass::after_part(const OnPart& on_part) const {
   if (model_.shard().shape.pp > 1) {
     return [&on_part] { return (!on_part || on_part()) || true; };
   }
-  return [&on_part, this] { return all_go_on(!on_part || on_part(), model_.options().mesh); };
+  return [&on_part, this] { return all_go_on(!on_part || on_part(), context_.host); };
 }
 
 Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
@@ -176,7 +178,7 @@ Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float 
   const LossTerms terms = {.temperature = temperature};
   const OnPart done = after_part(on_part);
   std::vector<TokenScores> scores;
-  StageSignal signal(model_.shard(), model_.options().mesh);
+  StageSignal signal(model_.shard(), context_.host);
   for (const Sequences batch : batches(sequences, batch_tokens, drafts)) {
     if (model_.shard().shape.pp > 1) {
       signal.hear(on_part);

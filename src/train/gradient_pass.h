@@ -18,9 +18,9 @@ namespace glint {
 class GradientPass final : public GradientSource {
  public:
   // `model` runs on `tape`, with weights as in their files (Packing::kNever) and caches that are
-  // not fp8; both outlive this. Gradients go where the tape was told (Parameters). `ranks` share
-  // the memory of this machine, of which this is one.
-  GradientPass(LoadedModel& model, TapeOps& tape, int ranks = 1);
+  // not fp8; both outlive this. Gradients go where the tape was told (Parameters). `host`: the
+  // groups of this rank, on the host; `ranks`, of which this is one, share the device's memory.
+  GradientPass(LoadedModel& model, TapeOps& tape, const Mesh& host = {}, int ranks = 1);
 
   // Parts on this stage.
   int parts_of_batch() const { return 2 * model_.shard().layers.size() + 2; }

@@ -19,7 +19,8 @@ struct PassProbes {
 };
 
 struct PassContext {
-  explicit PassContext(TapeOps& tape) : tape(tape), arena(tape.device()), shadow(arena) {}
+  explicit PassContext(TapeOps& tape, const Mesh& host = {})
+      : tape(tape), host(host), arena(tape.device()), shadow(arena) {}
 
   // Before the first batch, and whenever the caches were made anew.
   void use(const Model& of, const Tensor& rope_table) {
@@ -43,6 +44,7 @@ struct PassContext {
   }
 
   TapeOps& tape;
+  const Mesh host;  // the rank's groups on the host, where ranks agree
   std::optional<Model> model = {};
   Tensor rotary_table = {};
   Arena arena;  // of a pass: what it takes, and keeps for its backward pass

@@ -81,7 +81,7 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
   // A sequence alone in its batch scores most keys at once.
   ops_->reset({.sequences = 1, .longest = static_cast<double>(shape.longest)});
 
-  PassContext context(*tape_);
+  PassContext context(*tape_, planned.mesh);
   Tensor table = context.arena.take(DType::kF32, {0, model_.config().qk_rope_head_dim});
   table.shape[0] = std::max(shape.rows, shape.longest);
   const Mesh mesh = {.tp = &*tp_, .cp = &*cp_, .ep = &*ep_, .pp = planned.mesh.pp};
@@ -112,6 +112,7 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
                        .cache = shape.pages * page_bytes(model_.config(), caches),
                        .scratch = ops_->scratch_bytes(),
                        .gradients = gradients_->scratch_bytes(),
+                       .exchanged = tape_->scratch_bytes(),
                        .num_saved = PipelineStage::num_saved(shard)};
   if (shape.learns) {
     const std::int64_t width = model_.config().kv_lora_rank + model_.config().qk_rope_head_dim;

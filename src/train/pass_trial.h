@@ -20,13 +20,14 @@ struct PassMemory {
   std::int64_t cache = 0;      // of keys, and of their gradient
   std::int64_t scratch = 0;    // of the ops
   std::int64_t gradients = 0;  // of the backward passes
+  std::int64_t exchanged = 0;  // of gradients on their way between ranks
   std::int64_t edges = 0;      // of these stretches, which the host begins and ends with huge pages
 
   std::size_t num_saved = 1;  // batches that are kept at once
 
   std::int64_t total() const {
     return pass + shadow + static_cast<std::int64_t>(num_saved) * saved + cache + scratch +
-           gradients + edges;
+           gradients + exchanged + edges;
   }
 };
 

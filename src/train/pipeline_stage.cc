@@ -9,7 +9,7 @@ PipelineStage::PipelineStage(PassContext& context, std::size_t batches,
                              const GradientSource::OnPart& on_part, Make make)
     : context_(context),
       shard_(context.model->shard),
-      signal_(shard_, context.model->mesh),
+      signal_(shard_, context.host),
       batches_(batches),
       on_part_(on_part),
       make_(std::move(make)) {}

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/str.h"
+#include "train/as_tensor.h"
 #include "train/parameter_part.h"
 
 namespace glint {
@@ -69,10 +70,6 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   GLINT_CHECK(std::ssize(backends) == here, "a backend for each rank");
   GLINT_TRY_STATUS(check_shape(options.shape));
   GLINT_CHECK(options.shape.num_slices() == options.shape.tp, "a layout that does not train");
-  if (options.shape.num_ranks() > 1 && !backends[0]->device().is_host()) {
-    return unsupported(str("several ranks train on the CPU alone, not on ",
-                           backends[0]->device().name(), "; give --backend cpu, or one rank"));
-  }
   if (!opened) {
     GLINT_TRY(opened, open_model(options));
   }
@@ -81,9 +78,11 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   for (int rank = 0; rank < all->size(); ++rank) {
     Part& part = all->parts_[static_cast<std::size_t>(rank)];
     DecoratedBackend taped(std::move(backends[static_cast<std::size_t>(rank)]));
-    part.tape = &TapeOps::decorate(taped);
     options.rank = all->ranks_.first() + rank;
     options.mesh = all->ranks_.mesh(rank);
+    options.mesh_is_of_device = true;
+    part.groups = DeviceGroups::join(*taped.backend, options.mesh);
+    part.tape = &TapeOps::decorate(taped);
     if (options.shape.tp > 1) options.mesh.tp = &part.tp.emplace(*options.mesh.tp, *part.tape);
     if (options.shape.cp > 1) options.mesh.cp = &part.cp.emplace(*options.mesh.cp, *part.tape);
     if (options.shape.ep > 1) options.mesh.ep = &part.ep.emplace(*options.mesh.ep, *part.tape);
@@ -94,6 +93,9 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
       part.own_pool.emplace(std::max(options.threads, 1));
     }
   }
+  GLINT_TRY_STATUS(all->on_all([&](int rank, const OnPart&) {
+    return all->parts_[static_cast<std::size_t>(rank)].groups.connect();
+  }));
   return all;
 }
 
@@ -110,7 +112,9 @@ Status TrainRanks::make_parameters() {
     GLINT_TRY(Parameters parameters,
               Parameters::make(model(rank).weights(), *part.tape, model(rank).shard(), peers_));
     part.parameters.emplace(std::move(parameters));
-    part.pass.emplace(model(rank), *part.tape, peers_.is_alone() ? size() : peers_.here());
+    const int sharing = peers_.is_alone() ? size() : peers_.here();
+    part.pass.emplace(model(rank), *part.tape, ranks_.mesh(rank),
+                      part.tape->device().is_host() ? sharing : 1);
   }
   const std::vector<ModelTensor> tensors = model_tensors(model().config());
   // Facts of each rank of all: whether it borrows, and has each tensor.
@@ -271,19 +275,21 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
 void TrainRanks::sum_gradients() {
   ranks_.run([&](int rank) {
     const Mesh mesh = ranks_.mesh(rank);
-    parameters(rank).add_borrowed(*mesh.pp);
-    for (const Parameter& p : parameters(rank).all()) {
-      for (const Tensor& gradient : {p.gradient, p.gradient_of_values}) {
-        if (!gradient) continue;
-        if (!is_divided(p.tensor, shape())) mesh.tp->all_reduce(gradient, gradient);
-        if (!is_dealt_out(p.tensor, shape())) mesh.dp->all_reduce(gradient, gradient);
-      }
+    Parameters& own = parameters(rank);
+    own.fetch();
+    own.add_borrowed(*mesh.pp);
+    for (const Parameter& p : own.all()) {
+      const Tensor gradient = as_tensor(own.values_of(p));
+      if (!is_divided(p.tensor, shape())) mesh.tp->all_reduce(gradient, gradient);
+      if (!is_dealt_out(p.tensor, shape())) mesh.dp->all_reduce(gradient, gradient);
     }
+    own.put_back();
   });
 }
 
 Json TrainRanks::describe(int rank) {
   Json json = describe_rank(model(rank));
+  json.set("way", parts_[static_cast<std::size_t>(rank)].groups.way());
   json.set("gradient_bytes", parameters(rank).bytes());
   Json::Object collectives;
   for (const GroupKind& kind : kGroupKinds) {

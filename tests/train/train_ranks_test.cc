@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "model/backends_under_test.h"
+#include "ops/testing/late_ops.h"
 #include "runtime/rank_memory.h"
 #include "train/gradient_file.h"
 #include "train/packed_rows.h"
@@ -42,6 +43,13 @@ ModelOptions options_of(const std::string& dir, const MeshShape& shape, bool wit
 std::vector<std::unique_ptr<Backend>> backends(int ranks) {
   std::vector<std::unique_ptr<Backend>> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(best_backend().make(1));
+  return all;
+}
+
+// Devices whose memory the host may not read, and where everything is done as late as it may be.
+std::vector<std::unique_ptr<Backend>> late_backends(int ranks) {
+  std::vector<std::unique_ptr<Backend>> all = backends(ranks);
+  for (auto& backend : all) backend = std::make_unique<LateOps>(std::move(backend));
   return all;
 }
 
@@ -334,9 +342,10 @@ std::map<std::string, std::string> files_of(const std::string& dir) {
   return all;
 }
 
-// Ranks that have nothing in common but their groups, as processes have them: the bits of threads.
+// Ranks that have nothing in common but their groups, as processes have them, on `make`'s backends:
+// the bits of threads.
 void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSmall,
-                            bool with_mtp = true) {
+                            bool with_mtp = true, decltype(&backends) make = &backends) {
   SCOPED_TRACE(str(dir, ", ", describe(shape)));
   const std::string base =
       str(std::filesystem::temp_directory_path().string(), "/peers_", ::getpid());
@@ -353,8 +362,7 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
     const RankMemory::Comms comms(RankMemory::map(shape, file.get()).value(), rank);
     const TrainPeers peers(comms.mesh(), comms.all(), shape.num_ranks());
     const auto trainer =
-        Trainer::open({.model = options_of(dir, shape, with_mtp), .peers = peers}, backends(1))
-            .value();
+        Trainer::open({.model = options_of(dir, shape, with_mtp), .peers = peers}, make(1)).value();
     EXPECT_EQ(trainer->ranks().num_trained(), threads->ranks().num_trained());
     learn(*trainer, 2);
     const auto found = trainer->pass().score(sequences, 0.7f, 64).value();
@@ -380,7 +388,7 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
     // The checkpoint is taken up.
     const std::string saved = base + "/processes/step-2";
     const auto again =
-        Trainer::open({.model = options_of(saved, shape, with_mtp), .peers = peers}, backends(1))
+        Trainer::open({.model = options_of(saved, shape, with_mtp), .peers = peers}, make(1))
             .value();
     ASSERT_TRUE(again->restore(saved).ok());
     EXPECT_EQ(again->steps_done(), 2);
@@ -408,6 +416,31 @@ TEST(Trainer, ranks_that_are_processes_have_the_bits_of_threads) {
   const TiedCheckpoint tied(kSmall);
   expect_bits_of_threads({.pp = 2}, tied.dir(), false);
   expect_bits_of_threads({.tp = 2, .pp = 2}, tied.dir(), false);
+}
+
+TEST(Trainer, ranks_on_other_devices_have_the_bits_of_the_host) {
+  for (const MeshShape& shape : {MeshShape{.dp = 2},
+                                 {.tp = 2},
+                                 {.pp = 2},
+                                 {.ep = 2, .dp = 2},
+                                 {.cp = 2, .dp = 2},
+                                 {.tp = 2, .cp = 2, .ep = 4, .pp = 2, .dp = 2}}) {
+    expect_bits_of_threads(shape, kSmall, true, &late_backends);
+  }
+  // As threads.
+  const TokenSequences ids = some_tokens(kLengths);
+  for (const MeshShape& shape :
+       {MeshShape{.tp = 2, .ep = 4, .dp = 2}, {.cp = 2, .pp = 2, .dp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    const auto expected = open_ranks(kTiny, shape);
+    const auto late =
+        TrainRanks::open(options_of(kTiny, shape), late_backends(shape.num_ranks())).value();
+    ASSERT_TRUE(late->make_parameters().ok());
+    EXPECT_EQ(late->run(ids, {.mtp_weight = 0.3f}, 70).value().nll,
+              expected->run(ids, {.mtp_weight = 0.3f}, 70).value().nll);
+    EXPECT_EQ(whole_gradients(*late), whole_gradients(*expected));
+    EXPECT_EQ(late->describe(1).find("way")->as_string(), "through the host");
+  }
 }
 
 // Bytes of the optimiser that each rank has.

@@ -1,0 +1,25 @@
+#include "runtime/device_groups.h"
+
+#include "runtime/rank_groups.h"
+
+namespace glint {
+
+DeviceGroups DeviceGroups::join(Backend& backend, Mesh& mesh, bool has_slices) {
+  DeviceGroups groups;
+  for (const GroupKind& kind : kGroupKinds) {
+    Comm*& place = mesh.*kind.place;
+    if (place->size() == 1 && !(has_slices && kind.place == &Mesh::tp)) continue;
+    std::unique_ptr<DeviceComm> group = backend.make_comm(*place);
+    if (!group) break;
+    place = group.get();
+    groups.all_.push_back(std::move(group));
+  }
+  return groups;
+}
+
+Status DeviceGroups::connect() {
+  for (const auto& group : all_) GLINT_TRY_STATUS(group->connect());
+  return Ok{};
+}
+
+}  // namespace glint
