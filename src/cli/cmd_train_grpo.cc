@@ -78,17 +78,14 @@ class Run {
     if (options_.rm_type != kRemoteRule) {
       GLINT_TRY(rule_, Reward::named(options_.rm_type));
     }
+    const RunFolder folder = {.dir = options_.save, .option = "save", .resumes = options_.resume};
+    GLINT_TRY_STATUS(find_latest(folder, peers_));
     GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
     GLINT_TRY(const std::string reference, peers_.on_first_text([&]() -> Result<std::string> {
       return options_.ref_load.empty() ? base : model_dir(options_.ref_load, cli_);
     }));
     shutdown_.emplace();
-    std::optional<std::string> latest;
-    GLINT_TRY(latest, find_latest(options_.save, peers_, lock_));
-    if (latest && !options_.resume) {
-      return invalid(str(options_.save, " holds a run already (", *latest,
-                         "); give --resume to go on with it, or another --save"));
-    }
+    GLINT_TRY(const std::optional<std::string> latest, find_latest(folder, peers_, &lock_));
     const std::string from = latest.value_or(base);
     GLINT_TRY(tokenizer_, Tokenizer::open(from));
     GLINT_TRY(OpenedModel opened, open_model(from, ModelFiles::kAll));

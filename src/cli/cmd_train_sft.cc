@@ -157,13 +157,11 @@ class Run {
 
  private:
   Status open() {
+    const RunFolder folder = {.dir = options_.out, .option = "out", .resumes = options_.resume};
+    GLINT_TRY_STATUS(find_latest(folder, peers_));
     GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
     shutdown_.emplace();
-    GLINT_TRY(std::optional<std::string> latest, find_latest(options_.out, peers_, lock_));
-    if (latest && !options_.resume) {
-      return invalid(str(options_.out, " holds a run already (", *latest,
-                         "); --resume goes on with it, or choose another --out"));
-    }
+    GLINT_TRY(std::optional<std::string> latest, find_latest(folder, peers_, &lock_));
     GLINT_TRY(base_, base_of_run(base));
     const RunOptions how = options_.how.of_model(latest.value_or(base));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));

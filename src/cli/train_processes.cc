@@ -358,11 +358,15 @@ Result<std::string> model_dir(const std::string& model, const TrainPeers& peers,
   return dir;
 }
 
-Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers,
-                                               DirectoryLock& lock) {
+Result<std::optional<std::string>> find_latest(const RunFolder& folder, const TrainPeers& peers,
+                                               DirectoryLock* lock) {
   GLINT_TRY(const std::string found, peers.on_first_text([&]() -> Result<std::string> {
-    GLINT_TRY_STATUS(lock.lock(run_dir));
-    GLINT_TRY(const std::optional<std::string> latest, Trainer::find_latest(run_dir));
+    if (lock) GLINT_TRY_STATUS(lock->lock(folder.dir));
+    GLINT_TRY(const std::optional<std::string> latest, Trainer::find_latest(folder.dir));
+    if (latest && !folder.resumes) {
+      return invalid(str(folder.dir, " holds a run already (", *latest,
+                         "); give --resume to go on with it, or another --", folder.option));
+    }
     return latest.value_or("");
   }));
   if (found.empty()) return std::optional<std::string>();

@@ -50,8 +50,16 @@ Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shap
 // then find.
 Result<std::string> model_dir(const std::string& model, const TrainPeers& peers, const Cli& cli);
 
-// Trainer::find_latest() of the first rank, for all; it holds the folder's lock.
-Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers,
-                                               DirectoryLock& lock);
+// Where checkpoints of a run go.
+struct RunFolder {
+  const std::string& dir;
+  const char* option;  // that names it
+  bool resumes;
+};
+
+// Trainer::find_latest() of the first rank, for all, which takes `lock`, if there is one. Fails on
+// a run that is there already and does not go on.
+Result<std::optional<std::string>> find_latest(const RunFolder& folder, const TrainPeers& peers,
+                                               DirectoryLock* lock = nullptr);
 
 }  // namespace glint

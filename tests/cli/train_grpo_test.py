@@ -219,6 +219,7 @@ def sigterm_saves_whole_rounds(tmp):
     check([line["round"] for line in rounds(out)[0]] == list(range(done + 1)), "the log goes on", rounds(out))
     curves_are_those_of_the_log(out)
     refused(*resumed[:-1], words=["holds a run already", "--resume"])
+    refused(*resumed[:2], "org/none", *resumed[3:-1], env={"HF_ENDPOINT": "http://127.0.0.1:1"}, words=["holds a run already"])
     refused(*resumed, "--seed", 1, words=["--seed is 1", "had 42"])
     refused(*resumed, "--index", "exact", words=['--index is "exact"', 'had "fp8"'])
     state = out / f"step-{step + 4}/optimizer/state.json"

@@ -63,6 +63,8 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     for args, word in ((("--steps", 1, "--epochs", 5), "--epochs or --steps"), (("--min-lr", 1e-6), "with constant leave it out")):
         refused(*train(tmp, "none", *args), words=[word])
     refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
+    # Before a model is fetched.
+    refused("train", "sft", "org/none", *train(tmp, "whole")[3:], env={"HF_ENDPOINT": "http://127.0.0.1:1"}, words=["holds a run already"])
     refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another --seed (42, now 1)"])
     for option, value, words in (("--dtype", "f32", '--dtype ("bf16", now "f32")'), ("--index", "exact", '--index ("fp8", now "exact")')):
         refused(*train(tmp, "whole", "--steps", 7, "--resume", option, value), words=[f"another {words}", "what it was begun with"])
