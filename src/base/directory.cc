@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/owned_fd.h"
 #include "base/str.h"
 #include "base/system_error.h"
@@ -38,7 +39,11 @@ Status claim_directory_name(const std::string& dir) {
   if (dir.empty()) return invalid("the directory to make has no name");
   std::error_code error;
   const fs::file_type type = fs::symlink_status(dir, error).type();
-  if (type == fs::file_type::not_found) return Ok{};
+  if (type == fs::file_type::not_found) {
+    const std::string parent = fs::path(dir).parent_path().string();
+    return parent.empty() || is_directory(parent) ? Status(Ok{})
+                                                  : system_error("cannot create", dir, ENOENT);
+  }
   if (type == fs::file_type::none) return system_error("cannot create", dir, error.value());
   // rmdir() does what is needed and no more: it fails on links, mount points, and what holds files.
   if (type == fs::file_type::directory && ::rmdir(dir.c_str()) == 0) return Ok{};

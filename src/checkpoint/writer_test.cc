@@ -111,7 +111,7 @@ TEST(CheckpointWriter, refuses_to_write_over_anything) {
   EXPECT_NE(refusal(dir / "out", three_tensors()), "");
   EXPECT_TRUE(std::filesystem::exists(dir / "out")) << "a refusal leaves what is there";
   EXPECT_EQ(refusal(dir / "absent/out", three_tensors()),
-            str("cannot create ", dir / "absent/out.partial", ": No such file or directory"));
+            str("cannot create ", dir / "absent/out", ": No such file or directory"));
 }
 
 TEST(CheckpointWriter, a_disk_that_is_too_small_is_known_before_anything_is_written) {

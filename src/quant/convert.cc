@@ -411,9 +411,6 @@ std::int64_t Conversion::bytes_to_read() const {
 
 Status Conversion::run(ThreadPool& pool, const BytesDone& done) {
   State& state = *state_;
-  std::error_code error;
-  fs::create_directory(state.partial, error);  // not its parent too, as the lock would
-  if (error) return invalid(str("cannot create ", state.partial, ": ", error.message()));
   GLINT_TRY_STATUS(state.lock.lock(state.partial));
   GLINT_TRY_STATUS(state.save_manifest());
   UnitEncoder encoder(state.options.recipe, *state.checkpoint, pool);

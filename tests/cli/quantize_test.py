@@ -96,11 +96,13 @@ def test_full_disk(work):
     out, partial = work / "full", work / "full.partial"
     source = hashes(MODEL)
 
-    def limit():
+    def limit(size=1 << 20):
         # Below the size of the embedding's shard; SIGXFSZ stays ignored, as it is in Python.
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     small = ["--format", "nvfp4", "--max-shard-mb", "1"]
+    refused("quantize", MODEL, out, *small, words=["cannot write", "glint_quantize.json"], preexec_fn=lambda: limit(0), restore_signals=False)
+    check(not partial.exists(), "an empty OUT.partial is left")
     refused("quantize", MODEL, out, *small, words=["cannot reserve", ".safetensors"], preexec_fn=limit,
             restore_signals=False)
     check(hashes(MODEL) == source, "the source changed")
