@@ -1,6 +1,5 @@
 #include "runtime/rank_threads.h"
 
-#include "base/check.h"
 #include "base/ending_signals.h"
 #include "base/undo.h"
 
@@ -51,7 +50,15 @@ bool RankThreads::have_leaders_weights() const {
   return true;
 }
 
-void RankThreads::lose(const std::string& why) { GLINT_CHECK(false, why); }
+Status RankThreads::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void RankThreads::lose(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  state_ = unavailable(why);
+}
 
 void RankThreads::follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes) {
   leave_terminal_signals();

@@ -24,10 +24,10 @@ class RankThreads final : public Followers {
   void start(RankPass pass) override;
   Status finish() override;
   bool have_leaders_weights() const override;
-  // A thread that fails ends the process, and with it all.
-  Status state() const override { return Ok{}; }
+  Status state() const override;
   void lose(const std::string& why) override;
-  Status restart(const std::function<Status()>&) override { return Ok{}; }
+  // Not threads: what is lost stays so.
+  Status restart(const std::function<Status()>&) override { return state(); }
 
  private:
   void end();
@@ -35,10 +35,11 @@ class RankThreads final : public Followers {
 
   Ranks& ranks_;
   std::vector<std::unique_ptr<Queue<std::shared_ptr<const RankPass>>>> passes_;  // of each follower
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t open_ = 0;          // passes that a follower still has to run
   std::optional<Error> failure_;  // the first
+  Status state_ = Ok{};
   std::vector<std::thread> threads_;
 };
 

@@ -331,6 +331,14 @@ TEST(RankedExecutor, weights_change_on_all_ranks_or_on_none) {
   expect_same(Harness(group.leader(), {}).run(requests()), expected);
 }
 
+TEST(RankedExecutor, threads_that_are_lost_stay_so) {
+  Group group = load_group(2);
+  EXPECT_TRUE(group.leader().restart_ranks().ok());
+  group.followers->lose("other weights");
+  EXPECT_EQ(group.leader().ranks_state().error().message, "other weights");
+  EXPECT_EQ(group.leader().restart_ranks().error().message, "other weights");
+}
+
 TEST(RankedExecutor, memory_that_a_follower_lacks_is_told) {
   Group group = load_group(2);
   const Status status = group.leader().reserve_pages(1 << 30);
