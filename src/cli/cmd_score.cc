@@ -18,11 +18,10 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions {
+struct Options : RunOptions, LayoutOptions {
   std::string ids, prompt, out, mtp, hidden;
   bool ppl = false, json = false;
   int chunk = 256;
-  int tp = 1, cp = 1, dp = 1, ep = 1, pp = 1, reduce_slices = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -46,21 +45,10 @@ struct Options : RunOptions {
     v("chunk=N", chunk, "tokens per step; no result depends on it");
     v("json", json,
       "print one JSON object; with the ranks: layers, experts, heads, bytes, collectives");
-    v.section("Ranks");
-    v("tp=N", tp,
-      "ranks of a shard that divide its heads, inner rows and vocabulary; ranks are threads");
-    v("reduce-slices=N", reduce_slices,
-      "slices that sums of products are cut in, also on one rank: the same bits for every --tp "
-      "that N is a multiple of, by a power of two (default: --tp)");
-    v("cp=N", cp,
-      "shards that share each sequence, of which each runs some rows: a divisor of --dp, or "
-      "without it "
-      "as many shards");
-    v("dp=N", dp,
-      "shards, each with sequences and a cache of its own (default: --cp, or without --tp --ep)");
-    v("ep=N", ep,
-      "ranks that share the routed experts of a layer: 1, or all that --tp and --dp make");
-    v("pp=N", pp, "stages, of some layers each");
+    RankOptions::visit(
+        v, "ranks that divide heads, inner rows, experts and vocabulary; they are threads",
+        "stages of whole layers");
+    ShardOptions::visit(v, "shards, each with sequences and a cache of its own");
   }
 };
 
@@ -191,13 +179,12 @@ bool wants_mtp(const Options& options) {
 
 Result<std::unique_ptr<Ranks>> load(const Options& options, ModelOptions resolved,
                                     const OpenedModel& opened, Cli& cli) {
-  resolved.shape = {
-      .tp = options.tp,
-      .cp = options.cp,
-      .ep = options.ep,
-      .pp = options.pp,
-      .dp = num_shards({.tp = options.tp}, {.dp = options.dp, .ep = options.ep, .cp = options.cp}),
-      .reduce_slices = options.reduce_slices};
+  resolved.shape = {.tp = options.tp,
+                    .cp = options.cp,
+                    .ep = options.ep,
+                    .pp = options.pp,
+                    .dp = num_shards(options, options),
+                    .reduce_slices = options.reduce_slices};
   const MeshShape& shape = resolved.shape;
   RunOptions each = options;
   // Ranks and slices are the CPU's, whatever else the machine has.

@@ -16,14 +16,16 @@ struct RankOptions {
   int tp = 1, pp = 1, reduce_slices = 0;
 
   template <class Visitor>
-  void visit(Visitor&& v) {
+  void visit(Visitor&& v,
+             const char* help_of_tp =
+                 "ranks that divide heads, inner rows, experts and vocabulary; "
+                 "more than the checkpoint or the threads carry become the most that they do",
+             const char* help_of_pp =
+                 "stages of whole layers; more than the layers or the threads "
+                 "carry become the most that they do") {
     v.section("Ranks");
-    v("tp=N", tp,
-      "ranks that divide heads, inner rows, experts and vocabulary; more than the checkpoint or "
-      "the threads carry become the most that they do");
-    v("pp=N", pp,
-      "stages of whole layers; more than the layers or the threads carry become the most that they "
-      "do");
+    v("tp=N", tp, help_of_tp);
+    v("pp=N", pp, help_of_pp);
     v("reduce-slices=N", reduce_slices,
       "slices that sums of products are cut in, also on one rank: the same bits for every --tp "
       "that N is a multiple of, by a power of two (default: --tp)");
