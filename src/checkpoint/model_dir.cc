@@ -1,28 +1,15 @@
 #include "checkpoint/model_dir.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/hub_id.h"
 #include "base/str.h"
 
 namespace glint {
 namespace {
 
 constexpr std::size_t kMaxShown = 4096;  // a path is of no use when it is cut
-
-// Whether a part of an id or revision is as the hub allows and cannot leave the cache.
-bool is_plain(std::string_view text) {
-  return !text.empty() && text != "." && text != ".." &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
-}
-
-// "main", a commit, "refs/pr/1".
-bool is_revision(std::string_view text) {
-  const auto parts = split(text, '/');
-  return std::all_of(parts.begin(), parts.end(), is_plain);
-}
 
 }  // namespace
 
@@ -49,23 +36,13 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
         str(quoted(model, kMaxShown), " is a file; expected the directory of a checkpoint"));
   }
 
-  std::string_view id = model;
-  std::string revision = "main";
-  if (const std::size_t at = id.find('@'); at != id.npos) {
-    revision = id.substr(at + 1);
-    id = id.substr(0, at);
-  }
-  const auto parts = split(id, '/');
-  if (parts.size() > 2 || !std::all_of(parts.begin(), parts.end(), is_plain) ||
-      !is_revision(revision)) {
-    return not_found(str("there is no directory ", quoted(model, kMaxShown)));
-  }
-  std::string folder = "models";
-  for (const std::string_view part : parts) folder += str("--", part);
-  const std::string repository = hf_hub_cache + "/" + folder;
+  const Result<HubId> id = parse_hub_id(model);
+  if (!id.ok()) return not_found(str("there is no directory ", quoted(model, kMaxShown)));
+  const auto& [name, revision] = id.value();
+  const std::string repository = str(hf_hub_cache, "/", hub_folder("model", name));
   if (!is_directory(repository)) {
     const std::string remedy =
-        parts.size() == 2 ? str("; `glint pull ", id, "` fetches a model") : std::string();
+        is_hub_id(name) ? str("; `glint pull ", name, "` fetches a model") : std::string();
     return not_found(str("there is no directory ", quoted(model, kMaxShown),
                          " and no model of that name in ", hf_hub_cache, remedy));
   }
@@ -73,13 +50,13 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
   if (const std::string ref = repository + "/refs/" + revision; file_exists(ref)) {
     GLINT_TRY(commit, read_file(ref, 4096));
     commit.erase(commit.find_last_not_of(" \r\n") + 1);
-    if (!is_plain(commit))
+    if (!is_hub_name(commit))
       return invalid(str(ref, " holds ", quoted(commit), "; expected a commit"));
   }
   const std::string snapshot = repository + "/snapshots/" + commit;
   if (!is_directory(snapshot)) {
-    return not_found(
-        str("the cache has no snapshot ", quoted(commit), " of ", id, ": there is no ", snapshot));
+    return not_found(str("the cache has no snapshot ", quoted(commit), " of ", name,
+                         ": there is no ", snapshot));
   }
   return snapshot;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/hub_id.h"
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/str.h"

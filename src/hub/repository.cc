@@ -1,9 +1,9 @@
 #include "hub/repository.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
+#include "base/glob.h"
+#include "base/hub_id.h"
 #include "base/json_text.h"
 #include "base/str.h"
 
@@ -13,17 +13,6 @@ namespace {
 constexpr std::size_t kSha1Digits = 40, kSha256Digits = 64;
 // In bytes, so that those of all files can be added up.
 constexpr std::int64_t kMaxFile = std::int64_t{1} << 44;
-
-bool is_plain(std::string_view text) {
-  return !text.empty() && text.size() <= 96 && text != "." && text != ".." &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
-}
-
-bool are_plain(std::string_view text, std::size_t max_parts) {
-  const auto parts = split(text, '/');
-  return parts.size() <= max_parts && std::all_of(parts.begin(), parts.end(), is_plain);
-}
 
 bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
@@ -59,7 +48,7 @@ std::string percent_encoded(std::string_view path) {
 bool matches_any(const std::string& path, const std::vector<std::string>& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [&](std::string pattern) {
     if (pattern.ends_with('/')) pattern += '*';
-    return fnmatch(pattern.c_str(), path.c_str(), FNM_NOESCAPE) == 0;
+    return glob_matches(pattern, path);
   });
 }
 
@@ -88,11 +77,7 @@ Result<HubFile> read_file_of_tree(const Json& entry) {
 
 }  // namespace
 
-std::string Repository::folder() const {
-  std::string out = type + "s";
-  for (const std::string_view part : split(id, '/')) out += str("--", part);
-  return out;
-}
+std::string Repository::folder() const { return hub_folder(type, id); }
 
 std::string Repository::api() const { return str("/api/", type, "s/", id); }
 
@@ -103,20 +88,9 @@ std::string Repository::file_target(std::string_view commit, std::string_view pa
 
 Result<Repository> parse_repository(std::string_view text, std::string type,
                                     const std::string& revision) {
-  Repository out = {.type = std::move(type)};
-  const std::size_t at = std::min(text.find('@'), text.size());
-  out.id = text.substr(0, at);
-  if (at < text.size()) out.revision = text.substr(at + 1);
-  if (!revision.empty()) out.revision = revision;
-  if (!are_plain(out.id, 2))
-    return invalid(str(quoted(text), " is no id of a hub; expected one such as zai-org/GLM-5"));
-  if (!are_plain(out.revision, 8))
-    return invalid(str("the revision ", quoted(out.revision), " is no branch, tag or commit"));
-  return out;
-}
-
-bool is_hub_id(std::string_view text) {
-  return text.find('/') != text.npos && parse_repository(text, "model", "").ok();
+  GLINT_TRY(HubId id, parse_hub_id(text, revision));
+  return Repository{
+      .type = std::move(type), .id = std::move(id.name), .revision = std::move(id.revision)};
 }
 
 Result<std::vector<HubFile>> read_tree(const Json& page) {

@@ -1,5 +1,5 @@
-// The names of a Hugging Face hub: repositories, revisions, files, and the patterns that choose
-// among files. Everything that a hub says becomes a path only after it was looked at here.
+// Repositories of a Hugging Face hub, their files, and the patterns that choose among files.
+// Everything that a hub says becomes a path only after it was looked at here.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,9 @@ struct Repository {
   std::string file_target(std::string_view commit, std::string_view path) const;
 };
 
-// `text` is "owner/name" or "owner/name@revision"; `revision`, if not empty, wins.
+// `text` as parse_hub_id() says it.
 Result<Repository> parse_repository(std::string_view text, std::string type,
                                     const std::string& revision);
-
-// Whether `text` has the form of such an id, with an owner.
-bool is_hub_id(std::string_view text);
 
 // A file of a commit. Its hash is its name in a cache.
 struct HubFile {
@@ -47,8 +44,8 @@ Result<std::vector<HubFile>> read_tree(const Json& page);
 bool is_commit(std::string_view text);  // 40 hex digits
 
 // Chooses as the hub's own tools do: with `include`, only paths that match one of its patterns;
-// never paths that match one of `exclude`. Patterns are those of fnmatch, where * also matches /;
-// "folder/" is all in it.
+// never paths that match one of `exclude`. Patterns are those of glob_matches(); "folder/" is
+// all in it.
 bool is_chosen(const std::string& path, const std::vector<std::string>& include,
                const std::vector<std::string>& exclude);
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/contains.h"
+#include "base/glob.h"
 #include "base/str.h"
-#include "quant/recipe.h"
 
 namespace glint {
 namespace {

@@ -44,8 +44,4 @@ Json to_json(const Recipe& recipe);
 Result<std::vector<bool>> choose_quantized(const Recipe& recipe, const ModelConfig& config,
                                            const std::vector<ModelTensor>& table);
 
-// True if the shell pattern `glob` (*, ?, [abc], [!abc]) matches all of `text`, as Python's fnmatch
-// does.
-bool glob_matches(std::string_view glob, std::string_view text);
-
 }  // namespace glint
