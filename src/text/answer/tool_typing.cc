@@ -4,9 +4,9 @@
 #include <string>
 #include <unordered_set>
 
-#include "text/answer/python_number.h"
-#include "text/grammar/grammar_schema.h"
+#include "base/json_pointer.h"
 #include "text/template/jinja/characters.h"
+#include "text/template/jinja/python_number.h"
 
 namespace glint {
 namespace {

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "base/contains.h"
+#include "base/json_pointer.h"
 #include "base/str.h"
 #include "text/grammar/grammar_keywords.h"
-#include "text/grammar/grammar_schema.h"
 
 namespace glint {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/contains.h"
+#include "base/json_pointer.h"
 #include "base/str.h"
 #include "text/answer/tool_typing.h"
-#include "text/grammar/grammar_schema.h"
 
 namespace glint {
 

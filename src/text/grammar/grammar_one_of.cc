@@ -4,10 +4,10 @@
 #include <set>
 
 #include "base/contains.h"
+#include "base/json_pointer.h"
 #include "base/str.h"
 #include "text/answer/tool_typing.h"
 #include "text/grammar/grammar_keywords.h"
-#include "text/grammar/grammar_schema.h"
 
 namespace glint {
 namespace {

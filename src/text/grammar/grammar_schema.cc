@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/contains.h"
+#include "base/json_pointer.h"
 #include "base/str.h"
 #include "text/grammar/grammar_all_of.h"
 #include "text/grammar/grammar_arrangements.h"
@@ -174,23 +175,6 @@ class Preparer {
 };
 
 }  // namespace
-
-const Json* follow_pointer(const Json& root, std::string_view pointer) {
-  const Json* at = &root;
-  while (at && !pointer.empty()) {
-    if (pointer.front() != '/') return nullptr;
-    pointer.remove_prefix(1);
-    const std::size_t end = std::min(pointer.find('/'), pointer.size());
-    std::string key;
-    for (std::size_t i = 0; i < end; ++i) {
-      const bool escape = pointer[i] == '~' && i + 1 < end;
-      key += !escape ? pointer[i] : pointer[++i] == '1' ? '/' : '~';
-    }
-    pointer.remove_prefix(end);
-    at = at->find(key);
-  }
-  return at;
-}
 
 Status prepare_schema(Json& root, std::string_view pattern_filler) {
   if (dump_json(root).size() > kMaxBytes)

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <string_view>
-#include <utility>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -28,11 +27,5 @@ inline constexpr int kMaxJsonBlanks = 20;
 // Changes `root` as said above, or says what cannot be done and where. `pattern_filler` is what may
 // be around the match of a pattern; where it is kNoMarkers, the match holds no marker, either.
 Status prepare_schema(Json& root, std::string_view pattern_filler = ".*");
-
-// The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
-const Json* follow_pointer(const Json& root, std::string_view pointer);
-inline Json* follow_pointer(Json& root, std::string_view pointer) {
-  return const_cast<Json*>(follow_pointer(std::as_const(root), pointer));
-}
 
 }  // namespace glint

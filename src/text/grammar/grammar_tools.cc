@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/json_pointer.h"
 #include "base/str.h"
 #include "text/answer/tool_typing.h"
 #include "text/grammar/grammar_markers.h"

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "base/str.h"
-#include "text/answer/python_number.h"
 #include "text/template/jinja/builtins.h"
 #include "text/template/jinja/characters.h"
 #include "text/template/jinja/operations.h"
+#include "text/template/jinja/python_number.h"
 
 namespace glint::jinja {
 namespace {

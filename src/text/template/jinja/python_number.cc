@@ -1,4 +1,4 @@
-#include "text/answer/python_number.h"
+#include "text/template/jinja/python_number.h"
 
 #include <algorithm>
 #include <charconv>
