@@ -10,9 +10,8 @@
 #include "cli/json_lines.h"
 #include "cli/option_range.h"
 #include "cli/rank_options.h"
-#include "text/answer/stop_text.h"
+#include "text/answer/delta_parser.h"
 #include "text/template/chat_template.h"
-#include "text/tokenizer/detokenizer.h"
 
 namespace glint {
 namespace {
@@ -71,19 +70,18 @@ Result<std::string> render_prompt(const Options& options, std::string prompt,
 
 // The answer as it grows: shown token by token, or kept for the JSON object.
 struct Answer {
-  Detokenizer detokenizer;
-  StopText stop;
+  DeltaParser parser;  // all is content, up to a stop string
   Console& console;
   bool shown;
   std::string text = {};
   Json::Array tokens = {}, logprobs = {};
 
-  void add(std::string piece) {
-    if (shown && !piece.empty()) {
-      console.print(console.shown(piece));
-      console.flush();
+  void add(const std::vector<Delta>& deltas) {
+    for (const Delta& delta : deltas) {
+      text += delta.text;
+      if (shown) console.print(console.shown(delta.text));
     }
-    text += piece;
+    if (shown && !deltas.empty()) console.flush();
   }
 };
 
@@ -143,23 +141,24 @@ Status run(const Options& options, Cli& cli) {
 
   const InterruptGuard interrupt;
   generation.goes_on = [&] { return !interrupt.interrupted(); };
-  Answer answer = {.detokenizer = Detokenizer(tokenizer),
-                   .stop = StopText(options.stop),
+  Answer answer = {.parser = DeltaParser(tokenizer, {.parse_reasoning = false,
+                                                     .parse_tools = false,
+                                                     .stop = options.stop,
+                                                     .skip_special = false}),
                    .console = cli.console,
                    .shown = !options.json};
   const auto on_token = [&](TokenId token, float logprob) {
     answer.tokens.push_back(token);
     answer.logprobs.push_back(static_cast<double>(logprob));
-    answer.add(answer.stop.feed(answer.detokenizer.feed(token)));
-    return !answer.stop.stopped() && !interrupt.interrupted() && !cli.console.lost_out();
+    answer.add(answer.parser.feed(std::span(&token, 1)));
+    return !answer.parser.stopped() && !interrupt.interrupted() && !cli.console.lost_out();
   };
   int cached = 0;
   GLINT_TRY(const GenerateStats stats, generate(model, tokens, &cached, generation, on_token));
-  answer.add(answer.stop.feed(answer.detokenizer.flush()));
-  answer.add(answer.stop.flush());
+  answer.add(answer.parser.finish());
 
   cli.interrupted = interrupt.interrupted();
-  const char* reason = answer.stop.stopped() ? "stop" : name_of(stats.reason);
+  const char* reason = answer.parser.stopped() ? "stop" : name_of(stats.reason);
   if (options.json) {
     Json said = to_json(answer, stats, reason, load_s);
     said.set("ranks", to_json(ranks.ranks()));

@@ -215,6 +215,9 @@ TEST(DeltaParser, stop_strings_end_reasoning_and_content) {
   EXPECT_EQ(parsed("b<tool_call>f</tool_call>c<tool_call>f</tool_call>",
                    {.stop = {"</tool_call>"}, .include_stop = true}),
             "null|b|f{}!</tool_call>");
+  EXPECT_EQ(parsed("<think>aaab<tool_call>",
+                   {.parse_reasoning = false, .parse_tools = false, .stop = {"", "zz", "aab"}}),
+            "null|<think>a|!aab");
   // Markers can be stop strings, and win.
   EXPECT_EQ(parsed("a</think>b", {.in_reasoning = true, .stop = {"</think>"}}), "a|null|!</think>");
 }
