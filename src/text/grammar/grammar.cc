@@ -285,7 +285,7 @@ Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices
 // xgrammar has two ways to read an expression. The first knows what it does not support; only the
 // second, one automaton, has fast masks (microseconds where the other takes milliseconds).
 Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
-  GLINT_TRY_STATUS(check_expression_size(expression));
+  GLINT_TRY_STATUS(check_expression(expression));
   const std::string whole = whole_text_pattern(expression, "");
   xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(whole);
   const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); };
@@ -324,7 +324,8 @@ bool may_be_attributes(std::string_view ebnf, std::size_t begin, std::size_t end
 }
 
 Result<xgrammar::Grammar> ebnf_grammar(const std::string& text) {
-  int num_optional = 0;  // of one rule
+  int num_optional = 0;       // of one rule
+  bool begins_count = false;  // blanks and comments may come before the number
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (const std::size_t end = end_of_text(text, i); end > i) {
       if (may_be_attributes(text, i, end))
@@ -334,7 +335,9 @@ Result<xgrammar::Grammar> ebnf_grammar(const std::string& text) {
       continue;
     }
     if (text.compare(i, 3, "::=") == 0) num_optional = 0;
-    if (text[i] == '?' || text[i] == '*' || text.compare(i, 2, "{0") == 0) ++num_optional;
+    if (contains(std::string_view(" \t\r\n"), text[i])) continue;
+    if (text[i] == '?' || text[i] == '*' || (begins_count && text[i] == '0')) ++num_optional;
+    begins_count = text[i] == '{';
     if (num_optional > kMaxOptional)
       return invalid(str("a rule has more than ", kMaxOptional, " optional parts"));
   }

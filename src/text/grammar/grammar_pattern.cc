@@ -17,7 +17,7 @@ constexpr std::int64_t kMostRepetitions = 1 << 30;  // counted; what is beyond i
 
 }  // namespace
 
-Status check_expression_size(std::string_view expression) {
+Status check_expression(std::string_view expression) {
   // An open group: the size of its items so far, and of the last of them.
   struct Group {
     std::int64_t size = 0, last = 0;
@@ -45,6 +45,10 @@ Status check_expression_size(std::string_view expression) {
       groups.pop_back();
       add(size);
     } else if (c == '{') {
+      const std::string_view braces = expression.substr(i, expression.find('}', i) - i + 1);
+      if (contains(braces, ' '))
+        return invalid(str("the repetition ", quoted(braces),
+                           " holds a blank; leave it out, or write \\{ for the character"));
       std::int64_t count = 0, most = 0;
       for (; i + 1 < expression.size() && expression[i + 1] != '}'; ++i) {
         const char digit = expression[i + 1];

@@ -11,8 +11,9 @@
 namespace glint {
 
 // Whether an expression is small enough to compile: its repetitions, written out, are at most 5,000
-// characters and classes.
-Status check_expression_size(std::string_view expression);
+// characters and classes. Their numbers have no blanks beside them: "a{ 2}" is a text in Python and
+// JavaScript, and two letters for the compiler.
+Status check_expression(std::string_view expression);
 
 // A pattern without lookaheads that matches no other texts than this one: those that Zod has for
 // e-mail addresses and durations, and Pydantic for decimals. Any other pattern as it is.

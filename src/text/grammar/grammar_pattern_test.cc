@@ -2,16 +2,28 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
+
 namespace glint {
 namespace {
 
 TEST(GrammarPattern, expressions_are_limited_with_their_repetitions) {
   for (const char* small : {"a{100}", "[0-9]{4}-(a|b){2,}", "(ab){3,20}", "{", "a{", "(", ")", "["})
-    EXPECT_TRUE(check_expression_size(small).ok()) << small;
+    EXPECT_TRUE(check_expression(small).ok()) << small;
   for (const char* large : {"a{5001}", "(ab){2501}", "(a{100}){51}", "((a{1,20}){20}){20}",
                             "a{1,999999999999999999999}", "a{20}{20}{20}",
                             "a{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}"})
-    EXPECT_FALSE(check_expression_size(large).ok()) << large;
+    EXPECT_FALSE(check_expression(large).ok()) << large;
+}
+
+TEST(GrammarPattern, repetitions_hold_no_blanks) {
+  for (const char* text : {"a{2} {", "a\\{ 2}", "[{ 2}]", "a {2}"})
+    EXPECT_TRUE(check_expression(text).ok()) << text;
+  for (const char* text : {"{ 0,1}", "{0, 1}", "{2 }"})
+    EXPECT_EQ(check_expression(str("a", text, "b")).error().message,
+              str("the repetition \"", text,
+                  "\" holds a blank; leave it out, or write \\{ for the "
+                  "character"));
 }
 
 TEST(GrammarPattern, patterns_may_match_anywhere) {

@@ -223,6 +223,9 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
   EXPECT_EQ(prepared(R"({"pattern":"a{9999}"})"),
             "\"pattern\": the expression is too large: its repetitions come to more than 5,000 "
             "characters");
+  EXPECT_EQ(prepared(R"({"patternProperties":{"^a{ 2}$":{}}})"),
+            "\"patternProperties\": the repetition \"{ 2}\" holds a blank; leave it out, or write "
+            "\\{ for the character");
   EXPECT_EQ(prepared(R"({"pattern":"a","maxLength":3})"),
             "\"maxLength\" beside this \"pattern\" is not supported; say it in the pattern, as in "
             "\"^[a-z]{2,9}$\"");

@@ -113,6 +113,14 @@ Status check_numbers_between(const Json& schema, const std::string& path) {
   return schema_error(path, "no number of six decimals is between its limits");
 }
 
+Status prepare_pattern(std::string& pattern, std::string_view filler, const std::string& path,
+                       std::string_view keyword) {
+  if (filler == kNoMarkers) pattern = without_markers(pattern);
+  const Status checked = check_expression(pattern);
+  if (checked.ok()) return Ok{};
+  return schema_error(path, str(quoted(keyword), ": ", checked.error().message));
+}
+
 Status prepare_string(Json& schema, const std::string& path, std::string_view pattern_filler) {
   GLINT_TRY_STATUS(check_count(schema, "minLength", path, kMaxMinLength));
   GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
@@ -145,9 +153,7 @@ Status prepare_string(Json& schema, const std::string& path, std::string_view pa
       return one.first == "minLength" || one.first == "maxLength";
     });
   }
-  if (pattern_filler == kNoMarkers) text = without_markers(text);
-  Status small = check_expression_size(text);
-  if (!small.ok()) return schema_error(path, "\"pattern\": " + small.error().message);
+  GLINT_TRY_STATUS(prepare_pattern(text, pattern_filler, path, "pattern"));
   schema.set("pattern", whole_text_pattern(text, pattern_filler));
   return Ok{};
 }
@@ -212,7 +218,8 @@ Status add_required(Json& schema, const std::string& path) {
   return Ok{};
 }
 
-Status prepare_object(Json& schema, const Json& root, const std::string& path) {
+Status prepare_object(Json& schema, const Json& root, const std::string& path,
+                      std::string_view pattern_filler) {
   GLINT_TRY_STATUS(check_count(schema, "minProperties", path, kMaxRepetitions));
   GLINT_TRY_STATUS(check_count(schema, "maxProperties", path, kMaxRepetitions));
   const auto has = [&](const char* name) { return schema.find(name) != nullptr; };
@@ -223,6 +230,10 @@ Status prepare_object(Json& schema, const Json& root, const std::string& path) {
                   [](const Json::Member& one) { return one.first == "additionalProperties"; });
   if (has("patternProperties") && (has("properties") || has("additionalProperties")))
     return schema_error(path, "\"patternProperties\" beside other properties is not supported");
+  if (Json* names = schema.find("patternProperties"); names && names->is_object())
+    for (auto& [pattern, value] : names->as_object()) {
+      GLINT_TRY_STATUS(prepare_pattern(pattern, pattern_filler, path, "patternProperties"));
+    }
   list_names(schema, root);
   const Json* names = schema.find("propertyNames");
   if (names && has("properties") && *names != Json(Json::Object{{"type", "string"}}))
@@ -249,7 +260,8 @@ Status prepare_types(Json& schema, const Json& root, const std::string& path,
   if (is_type(schema, "array")) {
     GLINT_TRY_STATUS(prepare_array(schema, path));
   }
-  return is_type(schema, "object") ? prepare_object(schema, root, path) : Status(Ok{});
+  return is_type(schema, "object") ? prepare_object(schema, root, path, pattern_filler)
+                                   : Status(Ok{});
 }
 
 }  // namespace glint

@@ -53,7 +53,7 @@ class FormatReader {
   static Status read_regex(const Json& format, const std::string& path) {
     const Json* pattern = format.find("pattern");
     if (!pattern || !pattern->is_string()) return invalid(str(path, ".pattern is missing"));
-    return check_expression_size(pattern->as_string()).in(path + ".pattern");
+    return check_expression(pattern->as_string()).in(path + ".pattern");
   }
 
   Status read_list(Json& format, std::string_view list, const std::string& path, int depth) {
