@@ -29,7 +29,7 @@ set_target_properties(glint_utf8proc PROPERTIES
   INTERFACE_COMPILE_DEFINITIONS UTF8PROC_STATIC)
 
 # xgrammar, static: what tools/setup.sh builds, whose messages come to src/text/grammar/grammar.cc.
-set(GLINT_XGRAMMAR ${PROJECT_SOURCE_DIR}/build/deps/xgrammar-0.2.8-6)
+set(GLINT_XGRAMMAR ${PROJECT_SOURCE_DIR}/build/deps/xgrammar-0.2.8-7)
 if(NOT EXISTS ${GLINT_XGRAMMAR}/lib/libxgrammar.a)
   message(FATAL_ERROR "${GLINT_XGRAMMAR} is missing: run tools/setup.sh")
 endif()

@@ -56,9 +56,9 @@ if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
     -DPCRE2_SUPPORT_LIBREADLINE=OFF
 fi
 
-# xgrammar 0.2.8, compiled grammars for structured output, changed by tools/patches/xgrammar-0.2.8.patch (-6 is the number
+# xgrammar 0.2.8, compiled grammars for structured output, changed by tools/patches/xgrammar-0.2.8.patch (-7 is the number
 # of that change). Built once, for every preset and compiler.
-xgrammar=build/deps/xgrammar-0.2.8-6
+xgrammar=build/deps/xgrammar-0.2.8-7
 if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
   unpack xgrammar 0.2.8 8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
   source=$work/xgrammar-0.2.8

@@ -139,8 +139,8 @@ void ToolParser::begin_value(std::vector<Delta>& deltas) {
   const std::string_view name = jinja::strip(text_);
   schema_ = typing_ ? typing_->argument(name) : nullptr;
   streams_ = !typing_ || typing_->is_text(schema_);
-  const bool is_json = !streams_ && !(typing_->types(schema_) & (kStringType | kUnknownType));
-  json_ = {.is_trusted = json_.is_trusted, .may_come = json_.is_trusted && is_json};
+  json_ = {.is_trusted = json_.is_trusted,
+           .may_come = json_.is_trusted && !streams_ && typing_->is_json(schema_)};
   key_ = has_arguments_ ? ", " : "{";
   append_json_string(key_, name);
   key_ += ": ";

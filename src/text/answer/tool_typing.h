@@ -39,6 +39,9 @@ class ToolTyping {
   // Whether the argument is its text, whatever that is.
   bool is_text(const Json* schema) { return types(schema) == kStringType; }
 
+  // Whether the argument is JSON and no text, so that in its strings markers are text.
+  bool is_json(const Json* schema) { return !(types(schema) & (kStringType | kUnknownType)); }
+
   // The value of an argument whose text is `text`.
   Json value(std::string_view text, const Json* schema);
 

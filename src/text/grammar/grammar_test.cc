@@ -259,6 +259,56 @@ TEST(Grammar, a_pattern_of_an_argument_matches_no_marker) {
   }
 }
 
+TEST(Grammar, strings_of_json_hold_no_end_of_an_argument_that_may_be_a_text) {
+  const std::string end = "</arg_value>", tag = "<b>x</b>", text = "bxxxxb";
+  const struct {
+    const char *schema, *before, *after;
+    std::string string;
+  } cases[] = {
+      {R"({"enum":["auto"]},{"type":"object"})", R"({"k":[")", R"("]})", tag},
+      {R"({"enum":["auto"]},{"type":"object"})", R"({")", R"(":1})", tag},
+      {R"({"enum":["auto"]},{"type":"object","patternProperties":{"^b.*$":{}}})", R"({"b)",
+       R"(":1})", text},
+      {R"({"type":"string","maxLength":1},{"type":"array","items":{"type":"string"}})", R"([")",
+       R"("])", tag},
+      {R"({"type":"string","pattern":"^a$"},{"type":"array","items":{"enum":["</arg_value>",1]}})",
+       "[", "]", "1"},
+      {R"({"const":"a"},{"type":"array","items":{"type":"string","pattern":"^.{5,40}$"}})", R"([")",
+       R"("])", text},
+      {R"({"const":"a"},{"type":"array","items":{"type":"string","minLength":1,"maxLength":40}})",
+       R"([")", R"("])", text},
+      {R"({"required":["k"]})", R"({"k":")", R"("})", tag},
+  };
+  for (const auto& [schemas, before, after, string] : cases) {
+    const std::string one = str(R"({"anyOf":[)", schemas, "]}");
+    const Json schema = parse_json(one).value();
+    const Json others = Json::Object{{"additionalProperties", schema}};
+    const Json parameters = Json::Object{{"properties", Json::Object{{"a", schema}}}};
+    for (const Json& each : {parameters, others}) {
+      const GrammarSpec spec{.kind = Kind::kToolCalls, .tools = {{"f", each}}};
+      const std::string value = str("<tool_call>f<arg_key>a</arg_key><arg_value>", before);
+      EXPECT_FALSE(allowed(spec, str(value, end))) << schemas;
+      EXPECT_FALSE(allowed(spec, str(value, '"', end))) << schemas;
+      EXPECT_TRUE(allowed(spec, str(value, string, after, end))) << schemas;
+    }
+  }
+}
+
+TEST(Grammar, strings_of_json_may_hold_the_markers_of_calls) {
+  const Json parameters =
+      Json::Object{{"properties", Json::Object{{"a", Json::Object{{"type", "object"}}}}}};
+  const GrammarSpec spec{.kind = Kind::kToolCalls, .tools = {{"f", parameters}}};
+  const std::string call =
+      "<tool_call>f<arg_key>a</arg_key><arg_value>{\"k\": "
+      "\"</arg_value>\"}</arg_value></tool_call>";
+  EXPECT_TRUE(allowed(spec, call));
+  DeltaParser parser(tiny(), {.tools = spec.tools});
+  ParsedAnswer answer;
+  answer.add(parser.feed(tiny().encode(call).value()));
+  ASSERT_EQ(answer.calls.size(), 1u);
+  EXPECT_EQ(answer.calls[0].arguments, R"({"a": {"k": "</arg_value>"}})");
+}
+
 TEST(Grammar, references_within_arguments_lead_to_their_function) {
   const Json parameters = parse_json(R"({"type":"object","properties":{"n":{"type":"integer"},
       "a":{"type":"array","items":{"$ref":"#"}},"b":{"type":"array","items":

@@ -58,8 +58,8 @@ bool redirect_references(Json& json) {
 // The grammar of one function's arguments.
 class Arguments {
  public:
-  // `parameters` is a prepared schema.
-  explicit Arguments(const Json& parameters) : root_(parameters) {}
+  // `parameters` is a prepared schema, `given` what it was.
+  Arguments(const Json& parameters, const Json& given) : root_(parameters), typing_(given) {}
 
   Result<Json> grammar() {
     for (const char* keyword :
@@ -81,7 +81,8 @@ class Arguments {
       for (const auto& [name, schema] : properties->as_object()) {
         if (!is_plain(name))
           return invalid(str("argument ", quoted(name), " has a name that no call can hold"));
-        GLINT_TRY(Json value, value_grammar(schema).in("argument " + quoted(name)));
+        const bool is_json = typing_.is_json(typing_.argument(name));
+        GLINT_TRY(Json value, value_grammar(schema, is_json).in("argument " + quoted(name)));
         Json argument =
             tag(str("<arg_key>", name, "</arg_key><arg_value>"), std::move(value), kEndValue);
         const bool needed = required.contains(name);
@@ -103,7 +104,7 @@ class Arguments {
     if (other ? *other == Json(false) : root_.find("properties") != nullptr) return Json();
     Json value = any_text();
     if (other && other->is_object()) {
-      GLINT_TRY(value, value_grammar(*other));
+      GLINT_TRY(value, value_grammar(*other, false));
     }
     Json rest = tag("</arg_key><arg_value>", std::move(value), kEndValue);
     Json key = regex("[a-zA-Z_][a-zA-Z0-9_-]*");
@@ -111,11 +112,14 @@ class Arguments {
     return wrapped("star", several("sequence", std::move(argument)));
   }
 
-  Result<Json> value_grammar(const Json& schema) {
+  // Where an argument may be a text, the marker that ends it does so in strings of JSON, too.
+  Result<Json> value_grammar(const Json& schema, bool is_json) {
     Json::Array alternatives;
     GLINT_TRY_STATUS(add_alternatives(schema, 0, alternatives));
-    for (const Json& alternative : alternatives) {
+    for (Json& alternative : alternatives) {
       if (alternative == any_text()) return alternative;
+      if (!is_json && alternative.find("json_schema"))
+        alternative.set("excludes", Json::Array{kEndValue});
     }
     if (alternatives.size() == 1) return std::move(alternatives[0]);
     return several("or", std::move(alternatives));
@@ -210,6 +214,7 @@ class Arguments {
   }
 
   const Json& root_;
+  ToolTyping typing_;
 };
 
 Result<Json> call_grammar(const ToolSpec& tool) {
@@ -224,7 +229,7 @@ Result<Json> call_grammar(const ToolSpec& tool) {
     Json all = parameters;
     parameters.set("$defs", Json::Object{{"all", std::move(all)}});
   }
-  GLINT_TRY(Json arguments, Arguments(parameters).grammar());
+  GLINT_TRY(Json arguments, Arguments(parameters, tool.parameters).grammar());
   return tag("<tool_call>" + tool.name, std::move(arguments), "</tool_call>");
 }
 
