@@ -14,6 +14,7 @@
 #include "cli/serve_plan.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
+#include "runtime/cache_plan.h"
 
 namespace glint {
 namespace {
@@ -211,13 +212,19 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
       o.max_num_batched_tokens);
   add(o.drafts != 0, "--spec", str("mtp:", o.drafts));
   add(o.threads != 0, "--threads", o.threads);
-  add(d.cache_bytes.has_value(), "--kv-cache-memory", d.cache_bytes.value_or(0));
-  // A server on a CPU would leave half of what is free to others.
-  const bool shares = !d.cache_bytes && !d.share_is_static;
-  add(shares && (o.gpu_memory_utilization || o.device == "cpu"), "--gpu-memory-utilization",
-      d.memory_share);
-  add(d.share_is_static, "--mem-fraction-static", d.memory_share);
+  // On a CPU a share would be one of the limit that the launch sets, not of the machine.
+  const bool by_size = d.cache_bytes || o.device == "cpu";
+  add(by_size, "--kv-cache-memory", plan.cache);
+  add(!by_size && o.gpu_memory_utilization, "--gpu-memory-utilization", d.memory_share);
+  add(!by_size && d.share_is_static, "--mem-fraction-static", d.memory_share);
   return words;
+}
+
+// The plan with no more cache than its sequences can fill, which a server takes of a share, too.
+Deployment with_useful_cache(Deployment plan) {
+  const std::int64_t pages = useful_pages(plan.max_model_len, plan.max_running * plan.options.cp);
+  plan.cache = std::min(plan.cache, pages * plan.rank.page);
+  return plan;
 }
 
 // A tp that nobody gave is told by the number of devices that it comes from.
@@ -287,11 +294,13 @@ Status run(const Options& o, Cli& cli) {
   cli.failed = !report.deployment.fits;
   if (launches) {
     if (cli.failed) return invalid(report.deployment.limit);
+    const bool is_cut = !on_gpus && !d.cache_bytes;
+    const Deployment plan = is_cut ? with_useful_cache(report.deployment) : report.deployment;
     const LaunchText launch = {
         .model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model,
-        .words = words_of(o, report.deployment),
+        .words = words_of(o, plan),
         .machines = machines,
-        .memory = (report.deployment.used() + kOwnMemory) * (d.count / machines),
+        .memory = (plan.used() + kOwnMemory) * (d.count / machines),
         .gpus = on_gpus ? d.count : 0};
     cli.console.print(o.k8s ? kubernetes_manifest(launch) : slurm_script(launch));
     return Ok{};

@@ -27,6 +27,10 @@ double wanted_bytes(const CacheWishes& w, const ServeMemory& m) {
 
 }  // namespace
 
+std::int64_t useful_pages(std::int64_t max_model_len, std::int64_t max_running) {
+  return (pages_of(max_model_len) + 1) * max_running;
+}
+
 Result<CachePlan> plan_cache(const CacheWishes& w, const ServeMemory& m) {
   std::int64_t pages = 0;
   if (w.tokens) {
@@ -34,8 +38,7 @@ Result<CachePlan> plan_cache(const CacheWishes& w, const ServeMemory& m) {
   } else {
     const double bytes = wanted_bytes(w, m);
     pages = bytes <= 0 ? 0 : static_cast<std::int64_t>(bytes) / m.page;
-    const std::int64_t useful = (pages_of(w.max_model_len) + 1) * w.max_running;
-    if (!w.bytes) pages = std::min(pages, useful);
+    if (!w.bytes) pages = std::min(pages, useful_pages(w.max_model_len, w.max_running));
   }
   if (pages > kMaxPages)
     return invalid(str("a KV cache of ", with_commas(pages * kPageSize),

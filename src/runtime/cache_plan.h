@@ -27,7 +27,10 @@ struct CachePlan {
   int max_model_len = 0;
 };
 
-// A share of memory is cut to what `max_running` sequences of `max_model_len` tokens can fill.
+// Pages that `max_running` sequences of `max_model_len` tokens can fill.
+std::int64_t useful_pages(std::int64_t max_model_len, std::int64_t max_running);
+
+// A share of memory is cut to the useful pages.
 Result<CachePlan> plan_cache(const CacheWishes& wishes, const ServeMemory& memory);
 
 }  // namespace glint

@@ -7,11 +7,12 @@ import json
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 
-from program import check, output, refused, run
+from program import check, output, refused, run, succeed
 
 MODEL = sys.argv[2]
 SEED = ("plan", "zai-org/GLM-5-FP8", "--device", "b200", "--count", 8, "--max-model-len", 32768,
@@ -96,19 +97,35 @@ def launches():
     layout = ("--tp", "2", "--dp", "2", "--ep", "4", "--cp", "2", "--pp", "2")
     script = output("plan", MODEL, "--device", "cpu", *layout, "--kv-cache-memory", "64M", "--slurm")
     check("--nodes=8\n" in script and " ".join(layout) in script, "a layout", script)
-    asked = ("--kv-dtype", "fp8", "--index", "exact", "--max-model-len", "512", "--max-num-batched-tokens", "256", "--threads", "1",
-             "--mem-fraction-static", "0.5")
+    asked = ("--kv-dtype", "fp8", "--index", "exact", "--max-model-len", "512", "--max-num-batched-tokens", "256", "--threads", "1")
     words = output("plan", MODEL, "--device", "cpu", *asked, "--concurrency", 3, "--drafts", 2, "--slurm").split("glint serve ")[1].split()
     said = run("serve", MODEL, *words[1:words.index("--host")], "--dry-run").stderr
     check(all(one in " ".join(words) for one in map(' '.join, zip(asked[::2], asked[1::2]))) and "at most 3 requests, 256 tokens" in said and "up to 2 tokens" in said, "what was planned", said)
     # A server would do otherwise by itself than is planned by default: it is told.
-    words = output("plan", MODEL, "--device", "cpu", "--slurm").split("glint serve ")[1].split()
-    check("--gpu-memory-utilization 0.9" in " ".join(words), "the memory that was planned", words)
+    words = output("plan", MODEL, "--device", "cpu", "--kv-cache-memory", "64M", "--slurm").split("glint serve ")[1].split()
     said = run("serve", MODEL, *words[1:words.index("--host")], "--dry-run").stderr
     check("at most 256 requests, 8,192 tokens" in said, "what is planned by default", said)
-    for given in (("--kv-cache-memory", "64M"), ("--mem-fraction-static", "0.5")):
-        script = output("plan", MODEL, "--device", "cpu", *given, "--slurm")
-        check(given[0] in script and "--gpu-memory-utilization" not in script, "one size of the cache", script)
+    for share in ("--gpu-memory-utilization", "--mem-fraction-static"):
+        script = output("plan", MODEL, "--device", "h200", "--count", 1, share, 0.5, "--slurm")
+        check(f" {share} 0.5 " in script and "--kv-cache-memory" not in script, "a share of a GPU", script)
+
+
+def a_launch_holds_the_planned_cache_under_its_limit():
+    """A server takes a share of its control group's limit, which is less than the machine: it is told a size."""
+    half_a_gib = (1 << 29) / (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for concurrency, given in ((4, ()), (64, ("--gpu-memory-utilization", half_a_gib)), (64, ("--mem-fraction-static", half_a_gib)),
+                               (4, ("--kv-cache-memory", "64M"))):
+        line = ("plan", MODEL, "--device", "cpu", "--threads", 1, "--max-num-batched-tokens", 256, "--concurrency", concurrency, *given)
+        script = output(*line, "--slurm")
+        words = script.split("glint serve ")[1].split(" --host")[0].split()[1:]
+        check(words.count("--kv-cache-memory") == 1 and "--gpu-memory-utilization" not in words and "--mem-fraction-static" not in words,
+              "one size of the cache", script)
+        plan = json.loads(output(*line, "--json"))
+        useful = (plan["max_model_len"] // 64 + 1) * 64 * concurrency
+        limit = int(re.search(r"--mem=(\d+)M", script)[1]) << 20
+        check(limit < plan["cache_bytes"] or plan["cache_tokens"] <= useful, "no more memory than is of use", script)
+        said = succeed("serve", MODEL, *words, "--dry-run", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).stderr
+        check(f"{min(plan['cache_tokens'], useful):,} tokens," in said, "the planned cache", said)
 
 
 def the_table_of_layouts_is_what_the_program_says():
@@ -143,5 +160,6 @@ several_machines()
 odd_loads()
 page()
 launches()
+a_launch_holds_the_planned_cache_under_its_limit()
 the_table_of_layouts_is_what_the_program_says()
 refusals()
