@@ -62,7 +62,7 @@ struct LoadOptions {
     v("kv-dtype", kv_dtype, "KV cache", {"f32", "bf16", "fp8"});
     v("index", index, "index keys", {"exact", "fp8"});
     v("max-model-len=N", max_model_len, "longest context (32k, auto: the model's)");
-    v("concurrency=N", concurrency, "sequences at once (default: what fits)");
+    v("concurrency=N", concurrency, "sequences at once (default: what fits, at most 256 a shard)");
     v("max-num-batched-tokens=N", max_num_batched_tokens, "tokens of one step at most");
     v("drafts=K", drafts, "tokens that the MTP layer guesses a step");
     v("input-len=N", input_len, "tokens of a prompt, for speeds");

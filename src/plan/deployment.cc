@@ -9,8 +9,6 @@
 namespace glint {
 namespace {
 
-constexpr int kMostRunning = 512;
-
 TrialOptions trial_options(const DeploymentOptions& o, int stage) {
   return {.layout = o.layout,
           .stage = stage,
@@ -60,8 +58,7 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   // At once, of one shard. A step has a token of each of its sequences at least, and they are dealt
   // out over as many steps as there are stages.
   const std::int64_t at_once =
-      std::min<std::int64_t>(ceil_div(d.cache_tokens / length, std::int64_t{o.cp}),
-                             o.concurrency ? d.max_running : kMostRunning);
+      std::min<std::int64_t>(ceil_div(d.cache_tokens / length, std::int64_t{o.cp}), d.max_running);
   const auto most = static_cast<int>(std::min<std::int64_t>(
       at_once > 0 ? std::max<std::int64_t>(1, at_once / o.layout.pp) : 0, o.step_tokens));
   for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {

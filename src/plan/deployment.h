@@ -24,7 +24,7 @@ struct DeploymentOptions {
   IndexFormat index = IndexFormat::kFp8;
   int max_drafts = 0;
   std::int64_t max_model_len = 0;  // 0: the model's
-  int concurrency = 0;             // sequences that run at once; 0: as many as fit, up to 512
+  int concurrency = 0;             // sequences that run at once; 0: what fits, at most 256 a shard
   int step_tokens = 8192;          // of one step at most
   std::int64_t input_len = 2048, output_len = 512;  // of the load that speeds are told for
   // The share that cache and the rest may take of a device's memory.

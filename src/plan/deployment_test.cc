@@ -141,6 +141,13 @@ TEST(Floors, are_of_steps_that_hold_a_token_of_each_sequence) {
   EXPECT_EQ(planned(options).decode.back().batch, 64);
 }
 
+// Its cache holds 284 of them.
+TEST(Floors, are_of_batches_that_memory_was_planned_for) {
+  const Deployment d = planned(on("b200", 8, Release::kFp8, {.tp = 8}));
+  ASSERT_GT(d.contexts.front().sequences, d.max_running);
+  EXPECT_EQ(d.decode.back().batch, d.max_running);
+}
+
 TEST(Deployment, a_cache_that_is_too_large_is_named_as_such) {
   DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
   options.cache_bytes = std::int64_t{100} << 30;
