@@ -167,21 +167,27 @@ class Planner {
     return Ok{};
   }
 
+  bool is_gpu() const { return o_.device.name != "cpu"; }
+  std::string more_machines() const {
+    return is_gpu() ? "more nodes take less of each GPU" : "a machine with more memory is needed";
+  }
+
   // How an engine would take less of each GPU: what was asked for already is not named.
   std::string smaller_engine() const {
     std::vector<std::string> remedies;
     const bool can_span_nodes = l_.gpus > o_.gpus_per_node && o_.engine_gpus <= o_.gpus_per_node;
     if (can_span_nodes) remedies.push_back("--enable-pd");
     if (!o_.fp8_rollout) remedies.push_back("--fp8-rollout");
-    if (remedies.empty()) remedies.push_back("a larger --rollout-num-gpus-per-engine");
-    return joined(remedies, " or ") + " takes less of each GPU";
+    if (remedies.empty() && o_.engine_gpus < l_.gpus)
+      remedies.push_back("a larger --rollout-num-gpus-per-engine");
+    if (remedies.empty()) return more_machines();
+    return joined(remedies, " or ") + (is_gpu() ? " takes less of each GPU" : " takes less");
   }
 
   void judge() {
     plan_.budget =
         static_cast<std::int64_t>(static_cast<double>(o_.device.memory) * (1 - kFreeShare));
-    const bool is_gpu = o_.device.name != "cpu";
-    plan_.offloads = is_gpu && (o_.offload_optimizer || plan_.gpu.total() > plan_.budget);
+    plan_.offloads = is_gpu() && (o_.offload_optimizer || plan_.gpu.total() > plan_.budget);
     if (plan_.offloads) {
       plan_.host_of_node = (plan_.gpu.optimizer + plan_.gpu.weights) * o_.gpus_per_node;
       plan_.gpu.optimizer = 0;
@@ -189,11 +195,11 @@ class Planner {
     const std::int64_t needed = plan_.gpu.total();
     if (needed > plan_.budget) {
       plan_.misfit =
-          str("training takes ", gib(needed), " of each GPU",
+          str("training takes ", gib(needed), is_gpu() ? " of each GPU" : "",
               plan_.offloads ? " with the optimiser on the host" : "", ", and ", gib(plan_.budget),
-              " may be used of ", gib(o_.device.memory), "; more nodes take less of each GPU");
+              " may be used of ", gib(o_.device.memory), "; ", more_machines());
     } else if (!plan_.engine.fits) {
-      plan_.misfit = str("an engine of ", o_.engine_gpus, is_gpu ? " GPUs in " : " process in ",
+      plan_.misfit = str("an engine of ", o_.engine_gpus, is_gpu() ? " GPUs in " : " process in ",
                          plan_.engine.options.format, " does not fit: ", plan_.engine.limit,
                          formatted(" (%.0f %% of ", 100 * plan_.engine.options.memory_share),
                          gib(o_.device.memory), "); ", smaller_engine());

@@ -71,6 +71,40 @@ TEST(TrainPlan, ARemedyThatWasTakenIsNotNamed) {
       << misfit;
 }
 
+TEST(TrainPlan, AnEngineOfAllGpusNeedsMoreNodes) {
+  TrainPlanOptions options = sixteen_nodes();
+  options.fp8_rollout = true;
+  options.engine_gpus = options.layout.gpus;
+  options.engine_share = 0.1;
+  const std::string misfit = planned(options).misfit;
+  EXPECT_TRUE(misfit.ends_with("); more nodes take less of each GPU")) << misfit;
+}
+
+TEST(TrainPlan, AMachineWithoutGpusIsToldOfMemory) {
+  TrainPlanOptions options = {.model = "GLM-5_4layer",
+                              .device = *find_device("h200"),
+                              .layout = {.gpus = 1},
+                              .tokens_per_gpu = 64,
+                              .response_len = 100};
+  options.device.name = "cpu";
+  const auto misfit = [&](std::int64_t memory) {
+    options.device.memory = memory;
+    return planned(options, "GLM-5_4layer").misfit;
+  };
+  ASSERT_EQ(misfit(std::int64_t{1} << 40), "");
+  const std::int64_t training = planned(options, "GLM-5_4layer").gpu.total();
+  std::string said = misfit(training);
+  EXPECT_EQ(said.find("GPU"), said.npos) << said;
+  EXPECT_TRUE(said.ends_with("; a machine with more memory is needed")) << said;
+  // Room for training, and none beside it.
+  const std::int64_t little = training * 6 / 5;
+  said = misfit(little);
+  EXPECT_TRUE(said.ends_with("); --fp8-rollout takes less")) << said;
+  options.fp8_rollout = true;
+  said = misfit(little);
+  EXPECT_TRUE(said.ends_with("); a machine with more memory is needed")) << said;
+}
+
 TEST(TrainPlan, FourLayersFitOnOneNode) {
   const TrainPlanOptions options = {.model = "GLM-5_4layer",
                                     .device = *find_device("h200"),
