@@ -88,7 +88,7 @@ const StoredTensor* Checkpoint::stored_weight(std::string_view name) const {
   return stacked ? source_->find(stacked->tensor) : nullptr;
 }
 
-Status Checkpoint::expect_room_for_copies() const {
+std::int64_t Checkpoint::bytes_of_copies() const {
   std::int64_t bytes = 0;
   for (const StoredTensor& tensor : source_->tensors()) {
     if (becomes_f32(tensor)) {
@@ -98,6 +98,11 @@ Status Checkpoint::expect_room_for_copies() const {
       bytes += std::ssize(tensor.bytes);
     }
   }
+  return bytes;
+}
+
+Status Checkpoint::expect_room_for_copies() const {
+  const std::int64_t bytes = bytes_of_copies();
   const std::int64_t available = available_memory();
   if (bytes <= available) return Ok{};
   return exhausted(str(

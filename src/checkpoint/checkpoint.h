@@ -38,8 +38,10 @@ class Checkpoint {
   // The same files, which are not opened again, with copies of its own: for another thread.
   Checkpoint again() const { return Checkpoint(source_); }
 
-  // Fails if what is not a view would not fit in memory. To be asked before weights are, since the
-  // kernel grants more memory than there is and kills who uses it.
+  // Memory for all weights that are not views.
+  std::int64_t bytes_of_copies() const;
+  // Fails if so much is not free. To be asked before weights are, since the kernel grants more
+  // memory than there is and kills who uses it.
   Status expect_room_for_copies() const;
 
   // The tensor that holds the elements or codes of weight(name, ..), maybe those of all experts of

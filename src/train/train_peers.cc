@@ -7,6 +7,7 @@
 #include "base/contains.h"
 #include "base/memory.h"
 #include "base/str.h"
+#include "checkpoint/checkpoint.h"
 #include "train/as_tensor.h"
 #include "train/parameter_part.h"
 #include "train/train_sequence.h"
@@ -111,6 +112,13 @@ Status TrainPeers::expect_memory(std::string_view what, std::int64_t bytes) cons
   return agree(exhausted(str(what, " ", human_bytes(bytes),
                              here_ > 1 ? str(" in each of ", here_, " processes") : "", ", and ",
                              human_bytes(free), " are free")));
+}
+
+Status TrainPeers::expect_room_for_copies(const Checkpoint& checkpoint) const {
+  return expect_memory(
+      str(checkpoint.source().name(), ": weights in F16, or in FP8 with a scale for each row, ",
+          "become f32 (save them again in bf16), which takes"),
+      checkpoint.bytes_of_copies());
 }
 
 Result<std::string> TrainPeers::on_first_text(

@@ -17,6 +17,8 @@
 
 namespace glint {
 
+class Checkpoint;
+
 class TrainPeers {
  public:
   TrainPeers() = default;
@@ -43,6 +45,8 @@ class TrainPeers {
   // Whether those of this machine have memory for so many bytes each, before one takes any; `what`
   // is the beginning of the sentence that says no, up to its verb.
   Status expect_memory(std::string_view what, std::int64_t bytes) const;
+  // The same of copies of all weights that are no views of the files.
+  Status expect_room_for_copies(const Checkpoint& checkpoint) const;
   // The outcome of work that only the first does.
   Status on_first(const std::function<Status()>& work) const;
   // The same of work whose result is text.

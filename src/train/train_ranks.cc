@@ -73,6 +73,8 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   if (!opened) {
     GLINT_TRY(opened, open_model(options));
   }
+  // Each makes its own as it loads.
+  if (opened->checkpoint) GLINT_TRY_STATUS(peers.expect_room_for_copies(*opened->checkpoint));
   options.packing = Packing::kNever;
   std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape, peers));
   for (int rank = 0; rank < all->size(); ++rank) {

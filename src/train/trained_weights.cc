@@ -67,7 +67,7 @@ void round_to(StoredType type, std::span<const float> values, std::byte* to, Thr
 Result<TrainedWeights> TrainedWeights::make(LoadedModel& model, const TrainPeers& peers) {
   const std::string dir = model.options().dir;
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
-  GLINT_TRY_STATUS(checkpoint.expect_room_for_copies());
+  GLINT_TRY_STATUS(peers.expect_room_for_copies(checkpoint));
   const ModelConfig& config = model.config();
   const bool has_mtp = holds_mtp_layer(config, checkpoint.source());
   TrainedWeights all;

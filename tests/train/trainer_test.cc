@@ -226,6 +226,40 @@ TEST(Trainer, memory_is_for_all_processes_of_a_machine) {
   EXPECT_EQ(failure(120 << 20), "the optimiser's state of 17275392 parameters");
 }
 
+// kTiny with the name of another type in its header: whatever its numbers are then.
+void write_tiny_in_f16(const std::string& to) {
+  fs::create_directories(to);
+  fs::copy_file(kTiny + "/config.json", to + "/config.json");
+  std::string bytes = read_file(kTiny + "/model.safetensors").value();
+  const std::string was = "\"BF16\"", now = "\"F16\" ";
+  const std::size_t end = bytes.find("}}");
+  for (std::size_t at = bytes.find(was); at < end; at = bytes.find(was, at))
+    bytes.replace(at, was.size(), now);
+  std::ofstream(to + "/model.safetensors", std::ios::binary) << bytes;
+}
+
+TEST(Trainer, memory_of_copies_is_for_all_processes_of_a_machine) {
+  const Folder folder;
+  write_tiny_in_f16(folder.path);
+  const auto here = static_cast<int>(available_memory() >> 20);
+  const TrainPeers peers({}, self_comm(), here);
+  const auto backends = [] {
+    std::vector<std::unique_ptr<Backend>> one;
+    one.push_back(best_backend().make(2));
+    return one;
+  };
+  const auto expect_refusal = [&](const auto& result) {
+    const std::string said = result.ok() ? "it fits" : result.error().message;
+    EXPECT_NE(said.find("/model.safetensors: weights in F16, "), std::string::npos) << said;
+    EXPECT_NE(said.find(str(" in each of ", here, " processes, and ")), std::string::npos) << said;
+  };
+  const ModelOptions model = {.dir = folder.path};
+  expect_refusal(TrainRanks::open(model, backends(), {}, {}, peers));
+  const auto loaded = TrainRanks::open(model, backends());
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  expect_refusal(TrainedWeights::make(loaded.value()->model(), peers));
+}
+
 TEST(Trainer, memory_that_ends_in_a_pass_ends_the_pass) {
   struct Hungry final : TokenLoss {
     void weigh(std::size_t, std::int64_t, std::span<const float>, std::span<const float>,
