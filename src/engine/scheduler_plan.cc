@@ -53,9 +53,12 @@ bool Scheduler::State::may_run(const Sequence& seq) const {
 
 // Whether there are prompts for a step of `shard`.
 bool Scheduler::State::somebody_reads(int shard) const {
-  return !waiting.empty() || std::any_of(running.begin(), running.end(), [&](const Sequence* seq) {
-    return seq->shard == shard && !seq->decodes();
-  });
+  const bool may_join =
+      !waiting.empty() && (static_cast<int>(running.size()) < config.max_running ||
+                           last_makes_way_for(**waiting.begin()));
+  return may_join || std::any_of(running.begin(), running.end(), [&](const Sequence* seq) {
+           return seq->shard == shard && !seq->decodes();
+         });
 }
 
 // Prompts may use what the decoding sequences leave of the step.
@@ -309,10 +312,12 @@ bool Scheduler::State::make_way_for_pages(const Sequence& seq, int shard, int mi
   return pages >= missing && preempt_all_of(victims);
 }
 
+bool Scheduler::State::last_makes_way_for(const Sequence& seq) const {
+  return !running.empty() && (*running.rbegin())->request->priority > seq.request->priority;
+}
+
 bool Scheduler::State::make_way_for_slot(const Sequence& seq) {
-  if (running.empty()) return false;
-  Sequence* const last = *running.rbegin();
-  return last->request->priority > seq.request->priority && preempt_all_of({last});
+  return last_makes_way_for(seq) && preempt_all_of({*running.rbegin()});
 }
 
 // True if all their pages came back at once.

@@ -284,6 +284,22 @@ TEST(Scheduler, drafts_leave_room_to_prompts) {
   sim.drain();
 }
 
+TEST(Scheduler, drafts_leave_no_room_to_those_who_wait_for_a_slot) {
+  SimulationOptions options = roomy();
+  options.scheduler = {
+      .max_step_tokens = 16, .max_running = 4, .depth = 1, .max_drafts = 3, .adapt_drafts = false};
+  Simulation sim(options);
+  for (RequestId id = 1; id <= 5; ++id) ASSERT_TRUE(sim.submit(make(id, 1, 40)).ok());
+  step(sim);
+  EXPECT_EQ(step(sim), (Slices{{1, 4}, {2, 4}, {3, 4}, {4, 4}}));
+  Request urgent = make(6, 6, 40);  // takes the slot of the last
+  urgent.priority = -1;
+  ASSERT_TRUE(sim.submit(urgent).ok());
+  step(sim);
+  EXPECT_EQ(step(sim), (Slices{{1, 4}, {2, 4}, {3, 4}, {6, 4}}));
+  sim.drain();
+}
+
 TEST(Scheduler, two_plans_in_flight_hide_the_commit) {
   SimulationOptions options = roomy();
   options.scheduler.depth = 2;
