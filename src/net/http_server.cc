@@ -80,6 +80,7 @@ struct HttpServer::Impl {
 };
 
 void HttpServer::Impl::drain_outbox() {
+  int num_cut = 0;
   for (const auto& state : host.outbox->take()) {
     try {
       if (state->connection) {
@@ -88,10 +89,10 @@ void HttpServer::Impl::drain_outbox() {
         state->call_if_gone();
       }
     } catch (const std::bad_alloc&) {  // the others are still to be written
-      if (state->connection) state->connection->close();
-      GLINT_LOG(kWarning, "an answer was cut off: out of memory");
+      if (state->connection) state->connection->close(), ++num_cut;
     }
   }
+  if (num_cut > 0) GLINT_LOG(kWarning, str(counted(num_cut, "answer"), " cut off: out of memory"));
 }
 
 asio::awaitable<void> HttpServer::Impl::accept_from(tcp::acceptor& acceptor) {
