@@ -243,8 +243,9 @@ TEST(Grammar, the_least_characters_of_an_argument_are_none_of_the_marker_behind_
 TEST(Grammar, a_pattern_of_an_argument_matches_no_marker) {
   const std::string value = "<tool_call>f<arg_key>a</arg_key><arg_value>";
   const std::string end = "</arg_value></tool_call>";
-  for (const char* pattern : {"^.+$", "^[^x]+$", "^\\S+$", "^\\D+$", "^\\W+$", "^[\\s\\S]+$",
-                              "^[\\d\\D]+$", "^[\\w\\W]+$", "^[!-~]+$", "^[\\x00-\\uffff]+$"}) {
+  for (const char* pattern :
+       {"^.+$", "^[^x]+$", "^\\S+$", "^\\D+$", "^\\W+$", "^[\\s\\S]+$", "^[\\s\\S]{1,4000}$",
+        "^[\\d\\D]+$", "^[\\w\\W]+$", "^[!-~]+$", "^[\\x00-\\uffff]+$"}) {
     const Json string = Json::Object{{"type", "string"}, {"pattern", pattern}};
     const Json properties = Json::Object{{"a", string}};
     const Json parameters =

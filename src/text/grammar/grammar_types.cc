@@ -115,10 +115,12 @@ Status check_numbers_between(const Json& schema, const std::string& path) {
 
 Status prepare_pattern(std::string& pattern, std::string_view filler, const std::string& path,
                        std::string_view keyword) {
-  if (filler == kNoMarkers) pattern = without_markers(pattern);
   const Status checked = check_expression(pattern);
-  if (checked.ok()) return Ok{};
-  return schema_error(path, str(quoted(keyword), ": ", checked.error().message));
+  if (!checked.ok()) {
+    return schema_error(path, str(quoted(keyword), ": ", checked.error().message));
+  }
+  if (filler == kNoMarkers) pattern = without_markers(pattern);
+  return Ok{};
 }
 
 Status prepare_string(Json& schema, const std::string& path, std::string_view pattern_filler) {
