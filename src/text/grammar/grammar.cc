@@ -282,12 +282,22 @@ Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices
   return tag_grammar(Json::Object{{"type", "structural_tag"}, {"format", std::move(format)}});
 }
 
+// `whole` is of `expression`, of which errors tell the positions.
+Result<xgrammar::Grammar> checked_regex(const std::string& expression, const std::string& whole) {
+  try {
+    return xgrammar::Grammar::FromRegex(whole);
+  } catch (const std::exception& error) {
+    xgrammar::Grammar::FromRegex(expression);
+    return grammar_error(error.what());
+  }
+}
+
 // xgrammar has two ways to read an expression. The first knows what it does not support; only the
 // second, one automaton, has fast masks (microseconds where the other takes milliseconds).
 Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
   GLINT_TRY_STATUS(check_expression(expression));
   const std::string whole = whole_text_pattern(expression, "");
-  xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(whole);
+  GLINT_TRY(xgrammar::Grammar checked, checked_regex(expression, whole));
   const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); };
   if (std::any_of(expression.begin(), expression.end(), is_control)) return checked;
   std::string literal;

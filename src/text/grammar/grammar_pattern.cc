@@ -213,8 +213,8 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
       in_class = true;
     } else if (c == '(') {
       ++depth;
-    } else if (c == ')') {
-      --depth;
+    } else if (c == ')' && --depth < 0) {
+      return std::string(pattern);  // the compiler says what is wrong
     }
   }
   if (at_start) {

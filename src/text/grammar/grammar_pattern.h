@@ -26,7 +26,7 @@ std::optional<std::string> pattern_of_length(std::string_view pattern, std::int6
                                              std::int64_t most);
 
 // A pattern in ASCII that matches whole texts, for one (UTF-8) that is looked for in them; `filler`
-// matches the rest.
+// matches the rest. One that closes a group that it has not opened stays as it is.
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");
 
 }  // namespace glint

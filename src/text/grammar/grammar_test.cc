@@ -554,6 +554,9 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_NE(expression("a\\bb").find("boundary"), std::string::npos);
   EXPECT_NE(expression("(a)\\1").find("ackreference"), std::string::npos);
   EXPECT_NE(expression("a^b"), "");
+  EXPECT_NE(expression("a)(b").find("position 2: Unmatched ')'"), std::string::npos);
+  EXPECT_NE(expression("^ab[$").find("position 6"), std::string::npos);
+  EXPECT_NE(schema(R"({"type":"string","pattern":"a)(b"})"), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "root ::= nothing"}), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "a ::= \"b\""}), "");
   std::string optional = "root ::= ";
