@@ -46,8 +46,9 @@ class Grpo {
 
   // Gives all answers what ratios are taken to: the engine's log-probabilities, or where a
   // temperature or an engine of another format makes others of them, those of a pass with the
-  // weights that answered, but none where these are the ones that learn, and chose every token; and
-  // those of the reference model, where the loss has its KL.
+  // weights that answered last. None where these are the ones that learn, in one step and without a
+  // mismatch: but the engine's are given where older weights chose a token. And those of the
+  // reference model, where the loss has its KL.
   Status set_old_log_probs(GrpoBatch& batch, const OnPart& on_part);
 
   // Adds the gradient of step number `step` of the round. Answers without advantage do not run,
