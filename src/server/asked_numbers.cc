@@ -28,6 +28,10 @@ const char* field_of_scores(Api api) {
   return api == Api::kGenerate ? "top_logprobs_num" : "top_logprobs";
 }
 
+std::int64_t most_experts(Api api) {
+  return api == Api::kGenerate ? kMaxExpertsInBase64 : kMaxExpertsInJson;
+}
+
 }  // namespace
 
 void AskedNumbers::add(const ApiRequest& request, const Prepared& prepared, int row_experts) {
@@ -47,17 +51,22 @@ ApiStatus AskedNumbers::check(Api api) const {
                                "ask for fewer, or for fewer or shorter answers",
                                field_of_scores(api)));
   const bool is_base64 = api == Api::kGenerate;
-  return check_count(experts, is_base64 ? kMaxExpertsInBase64 : kMaxExpertsInJson,
-                     "numbers of routed experts",
+  return check_count(experts, most_experts(api), "numbers of routed experts",
                      is_base64 ? "ask for fewer or shorter answers"
                                : "ask for fewer or shorter answers, or ask /generate",
                      "return_routed_experts");
 }
 
-int longest_scored_answer(const ApiRequest& request) {
-  if (request.facts.top_logprobs < 0) return std::numeric_limits<int>::max();
-  const std::int64_t a_token = std::int64_t{request.best_of} * (request.facts.top_logprobs + 1);
-  return static_cast<int>(std::max<std::int64_t>(kMaxScores / a_token, 1));
+int longest_told_answer(const ApiRequest& request, int prompt_tokens, int row_experts) {
+  constexpr std::int64_t kAny = std::numeric_limits<int>::max();
+  const std::int64_t scores = std::int64_t{request.best_of} * (request.facts.top_logprobs + 1);
+  const std::int64_t experts =
+      request.facts.routed_experts ? std::int64_t{request.best_of} * row_experts : 0;
+  std::int64_t most = kAny;
+  if (scores > 0) most = std::min(most, kMaxScores / scores);
+  // The last token of an answer is no row.
+  if (experts > 0) most = std::min(most, most_experts(request.api) / experts - prompt_tokens + 1);
+  return static_cast<int>(std::max<std::int64_t>(most, 1));
 }
 
 }  // namespace glint

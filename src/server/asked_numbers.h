@@ -23,7 +23,7 @@ struct AskedNumbers {
   ApiStatus check(Api api) const;
 };
 
-// How long the answers of a request that says no length may be for their log-probabilities.
-int longest_scored_answer(const ApiRequest& request);
+// How long the answers of a request that says no length may be for the numbers about their tokens.
+int longest_told_answer(const ApiRequest& request, int prompt_tokens, int row_experts);
 
 }  // namespace glint

@@ -32,15 +32,25 @@ TEST(AskedNumbers, log_probabilities_of_answers_are_bounded_by_what_they_may_bec
   server.chat(R"(, "n": 128, "logprobs": true, "top_logprobs": 20)");  // shorter by themselves
 }
 
-TEST(AskedNumbers, answers_that_say_no_length_end_where_their_log_probabilities_do) {
+TEST(AskedNumbers, answers_that_say_no_length_end_where_their_numbers_do) {
   ApiRequest request;
-  EXPECT_EQ(longest_scored_answer(request), std::numeric_limits<int>::max());
+  const auto longest = [&] { return longest_told_answer(request, 101, 600); };
+  EXPECT_EQ(longest(), std::numeric_limits<int>::max());
   request.facts.top_logprobs = 0;
-  EXPECT_EQ(longest_scored_answer(request), 1 << 20);
+  EXPECT_EQ(longest(), 1 << 20);
   request.facts.top_logprobs = 20;
-  EXPECT_EQ(longest_scored_answer(request), 49'932);
+  EXPECT_EQ(longest(), 49'932);
   request.best_of = 128;
-  EXPECT_EQ(longest_scored_answer(request), 390);
+  EXPECT_EQ(longest(), 390);
+  request.best_of = 1;
+  request.facts.routed_experts = true;
+  EXPECT_EQ(longest(), 6'890);  // and 100 rows of the prompt before the last
+  request.best_of = 128;
+  EXPECT_EQ(longest(), 1);
+  request.api = Api::kGenerate;
+  EXPECT_EQ(longest(), 390);
+  request.facts.top_logprobs = -1;
+  EXPECT_EQ(longest(), 1'647);
 }
 
 TEST(AskedNumbers, routed_experts_are_bounded_by_their_form) {
@@ -55,6 +65,7 @@ TEST(AskedNumbers, routed_experts_are_bounded_by_their_form) {
                        "return_routed_experts": true})"),
             "400 return_routed_experts: the request asks for 6147072 numbers of routed experts; "
             "one may ask for 4194304: ask for fewer or shorter answers, or ask /generate");
+  server.chat(R"(, "n": 128, "return_routed_experts": true)");  // shorter by themselves
   server.post("/generate", R"({"input_ids": [5, 6], "return_routed_experts": true,
                                "sampling_params": {"n": 128, "max_new_tokens": 2000}})");
 }

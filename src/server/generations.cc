@@ -55,6 +55,10 @@ std::optional<std::size_t> choice_with(const std::string& id, const std::string&
   return {};
 }
 
+int experts_of_row(const ExecutorInfo& executor) {
+  return executor.num_moe_layers * executor.num_experts_per_tok;
+}
+
 int event_threads(const ServerConfig& config) { return std::max(1, config.text_threads / 2); }
 
 }  // namespace
@@ -203,11 +207,11 @@ void Generations::submit(std::vector<ApiRequest> requests, Reply reply) {
   if (ApiStatus status = check_wait(); !status.ok()) return reply.fail(status.error());
   std::vector<Prepared> all;
   AskedNumbers asked;
-  const ExecutorInfo& executor = executor_->info();
+  const int row_experts = experts_of_row(executor_->info());
   for (ApiRequest& request : requests) {
     Result<Prepared, ApiError> prepared = prepare_for(request, requests.front(), reply);
     if (!prepared.ok()) return reply.fail(prepared.error());
-    asked.add(request, prepared.value(), executor.num_moe_layers * executor.num_experts_per_tok);
+    asked.add(request, prepared.value(), row_experts);
     all.push_back(std::move(prepared).value());
   }
   if (ApiStatus status = asked.check(requests.front().api); !status.ok())
@@ -227,7 +231,8 @@ Result<Prepared, ApiError> Generations::prepare_for(ApiRequest& request, const A
   if (request.model.empty()) request.model = config_.served_names.front();
   if (reply.context().want_timings) request.form.return_timings = true;
   request.turn.cancelled = [&reply] { return reply.gone(); };
-  auto prepared = prepare(request, model_, config_, ids_.number());
+  auto prepared =
+      prepare(request, model_, config_, ids_.number(), experts_of_row(executor_->info()));
   request.turn.cancelled = {};
   return prepared;
 }

@@ -31,13 +31,13 @@ std::uint64_t own_salt(std::uint64_t seed, std::size_t number) {
 }
 
 // How many tokens each answer may have.
-Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens,
-                                    int max_model_len) {
+Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens, int max_model_len,
+                                    int row_experts) {
   const int room = max_model_len - prompt_tokens;
   const int wanted = request.end.max_tokens.value_or(1);
   if (room < 1 || wanted > room) return too_long_error(max_model_len, wanted, prompt_tokens);
-  const int unsaid = std::min(
-      {room, request.end.default_max_tokens.value_or(room), longest_scored_answer(request)});
+  const int unsaid = std::min({room, request.end.default_max_tokens.value_or(room),
+                               longest_told_answer(request, prompt_tokens, row_experts)});
   const int length = std::max(1, request.end.max_tokens.value_or(unsaid));
   if (request.end.min_tokens > length) {
     const bool is_generate = request.api == Api::kGenerate;
@@ -216,7 +216,8 @@ bool is_constrained(const ApiRequest& request) {
 }  // namespace
 
 Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
-                                   const ServerConfig& config, std::uint64_t seed) {
+                                   const ServerConfig& config, std::uint64_t seed,
+                                   int row_experts) {
   Prepared out = {.deltas = delta_options(request, config)};
   GLINT_TRY_STATUS(encode_prompts(request, model, config.max_model_len, out));
   out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
@@ -245,8 +246,8 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   const std::optional<std::uint64_t> wanted = request.seed ? request.seed : config.defaults.seed;
   const std::uint64_t first_seed = wanted.value_or(seed);
   for (const Shared<std::vector<TokenId>>& prompt : out.prompts) {
-    GLINT_TRY(base.max_tokens,
-              answer_length(request, static_cast<int>(prompt.size()), config.max_model_len));
+    GLINT_TRY(base.max_tokens, answer_length(request, static_cast<int>(prompt.size()),
+                                             config.max_model_len, row_experts));
     out.max_tokens = std::max(out.max_tokens, base.max_tokens);
     base.prompt = prompt;
     // A seed is each prompt's; without one, equal prompts have different answers.

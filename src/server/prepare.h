@@ -65,9 +65,9 @@ ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int 
 Status encode_bad_words(ApiRequest& request, const ApiRequest& first, const TextModel& model);
 
 // Everything but the grammar, with the bad words as they are in request.sampling. `seed` is for
-// requests that bring none.
+// requests that bring none. A row chooses `row_experts`, in all layers together.
 Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
-                                   const ServerConfig& config, std::uint64_t seed);
+                                   const ServerConfig& config, std::uint64_t seed, int row_experts);
 
 // The field of a request that its grammar comes from, and why there is none, as its client is told.
 std::string grammar_field(const ApiRequest& request);
