@@ -15,6 +15,9 @@
 
 namespace glint {
 
+// Rows may carry so many, as they do biases and bad words.
+inline constexpr std::size_t kMaxStopIds = 2048;
+
 // Results that a request asks for besides its tokens.
 struct Want {
   int top_logprobs = -1;        // -1: none; 0: of the token itself; n: of the n most likely as well
@@ -27,11 +30,12 @@ struct Request {
   RequestId id = 0;  // unique among those alive
   Shared<std::vector<TokenId>> prompt = {};
   SamplingParams sampling = {};
-  int max_tokens = 0;                          // of the answer, at least 1
-  int min_tokens = 0;                          // no stop id may come before this many
-  Shared<std::vector<TokenId>> stop_ids = {};  // end the answer; reported as its last token
-  int priority = 0;                            // lower runs first; equals in order of submission
-  std::uint64_t cache_salt = 0;                // prefixes are shared among equal salts only
+  int max_tokens = 0;  // of the answer, at least 1
+  int min_tokens = 0;  // no stop id may come before this many
+  // They end the answer, and are reported as its last token; at most kMaxStopIds.
+  Shared<std::vector<TokenId>> stop_ids = {};
+  int priority = 0;              // lower runs first; equals in order of submission
+  std::uint64_t cache_salt = 0;  // prefixes are shared among equal salts only
   Want want = {};
   std::shared_ptr<TokenConstraint> constraint = {};
 };

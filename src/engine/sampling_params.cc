@@ -59,6 +59,9 @@ Status validate(const SamplingParams& params) {
           str("logit-bias of token ", id, " is ", bias, "; it must be between -100 and 100"));
     }
   }
+  if (params.bad_words.size() > kMaxBadWords)
+    return invalid(str("bad-words holds ", params.bad_words.size(), " words; at most ",
+                       kMaxBadWords, " are allowed"));
   for (const std::vector<TokenId>& word : params.bad_words) {
     if (word.empty()) return invalid("bad-words holds an empty word; leave it out");
   }

@@ -13,8 +13,9 @@
 
 namespace glint {
 
-// Every row of every step carries these.
+// Every row of every step may carry so many: memory is planned for them.
 inline constexpr std::size_t kMaxLogitBias = 1024;
+inline constexpr std::size_t kMaxBadWords = 2000;
 
 struct SamplingParams {
   double temperature = 1;  // 0: the most likely token (ties: the lowest id)
@@ -28,8 +29,9 @@ struct SamplingParams {
   double frequency_penalty = 0;  // subtracted for each time that it is in the answer so far
   // Added to these logits; ids rise, at most kMaxLogitBias.
   Shared<std::vector<std::pair<TokenId, float>>> logit_bias = {};
-  Shared<std::vector<TokenId>> allowed_ids = {};             // only these may come; empty: all
-  Shared<std::vector<std::vector<TokenId>>> bad_words = {};  // sequences that may not appear
+  Shared<std::vector<TokenId>> allowed_ids = {};  // only these may come; empty: all
+  // Sequences that may not appear, at most kMaxBadWords.
+  Shared<std::vector<std::vector<TokenId>>> bad_words = {};
   // A request without a seed of its own gets one when it is submitted.
   std::uint64_t seed = 0;
 

@@ -31,6 +31,8 @@ TEST(SamplingParams, impossible_values_are_refused_by_name) {
   refused({.logit_bias = std::vector<std::pair<TokenId, float>>(1025)},
           "logit-bias names 1025 tokens; at most 1024 are allowed");
   refused({.bad_words = {{1}, {}}}, "bad-words");
+  refused({.bad_words = std::vector<std::vector<TokenId>>(2001, {1})},
+          "bad-words holds 2001 words; at most 2000 are allowed");
 }
 
 TEST(SamplingParams, the_ends_of_the_ranges_are_taken) {

@@ -54,6 +54,10 @@ Status check_request(const Request& request, const SchedulerConfig& config) {
     return invalid(str("min_tokens is ", request.min_tokens,
                        "; it must be between 0 and max_tokens, ", request.max_tokens));
   }
+  if (request.stop_ids.size() > kMaxStopIds) {
+    return invalid(str("the request has ", request.stop_ids.size(), " stop ids; at most ",
+                       kMaxStopIds, " are allowed"));
+  }
   return validate(request.sampling);
 }
 

@@ -362,6 +362,9 @@ TEST(Scheduler, impossible_requests_are_refused_with_the_reason) {
   request = make(1, 5, 3);
   request.sampling.top_p = 0;
   EXPECT_EQ(error_of(request), "top-p is 0; it must be above 0 and at most 1");
+  request = make(1, 5, 3);
+  request.stop_ids = std::vector<TokenId>(2049, 7);
+  EXPECT_EQ(error_of(request), "the request has 2049 stop ids; at most 2048 are allowed");
   EXPECT_EQ(error_of(make(1, 799)), "");
   sim.drain();
   EXPECT_EQ(sim.outcome(1).tokens.size(), 1u);

@@ -5,13 +5,13 @@
 #include <limits>
 
 #include "base/ceil_div.h"
+#include "engine/request.h"
 #include "tensor/transfer.h"
 
 namespace glint {
 namespace {
 
-// A row has biases, bad words alone and after a blank, stop ids.
-constexpr int kMaxEdits = kMaxLogitBias + 2 * 1000 + 2 * 1024;
+constexpr std::int64_t kMaxEdits = kMaxLogitBias + kMaxBadWords + kMaxStopIds;
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
@@ -92,7 +92,7 @@ std::int64_t SampleRows::upload_bytes(std::int64_t num_ids, std::int64_t rows) {
   constexpr std::int64_t kEach = 80;          // scales to penalties
   constexpr std::int64_t kAlignment = 16384;  // of all lists
   const std::int64_t mask = ceil_div(num_ids, std::int64_t{32}) * 4;
-  const std::int64_t edits = 8 * std::min<std::int64_t>(num_ids, kMaxEdits);
+  const std::int64_t edits = 8 * std::min(num_ids, kMaxEdits);
   return rows * (kEach + mask + edits) + kAlignment;
 }
 

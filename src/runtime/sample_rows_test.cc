@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu_ops.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
+#include "engine/request.h"
 #include "ops/logit_rows.h"
 #include "ops/sampling_math.h"
 #include "tensor/transfer.h"
@@ -305,11 +306,10 @@ TEST(Sampler, rows_take_no_more_memory_than_is_planned_for_them) {
   constexpr int kRows = 3, kIds = 6000;
   SamplingParams params = {.presence_penalty = 1};
   std::vector<TokenId> forbidden;
-  for (TokenId id = 0; id < 1024; ++id) {
-    params.logit_bias.own().emplace_back(id, 1.0f);
-    params.bad_words.own().push_back({1024 + id});
-    forbidden.push_back(2048 + id);
-  }
+  TokenId id = 0;
+  while (params.logit_bias.size() < kMaxLogitBias) params.logit_bias.own().emplace_back(id++, 1.0f);
+  while (params.bad_words.size() < kMaxBadWords) params.bad_words.own().push_back({id++});
+  while (forbidden.size() < kMaxStopIds) forbidden.push_back(id++);
   const std::vector<std::uint32_t> mask(kIds / 32 + 1, ~0u);
   SampleRows rows(kIds);
   for (int i = 0; i < kRows; ++i)
@@ -321,7 +321,7 @@ TEST(Sampler, rows_take_no_more_memory_than_is_planned_for_them) {
   const Tensor counts = upload(std::vector<std::int32_t>(kIds), {1, kIds}, inputs);
   const Tensor lengths = upload(std::vector<std::int32_t>(1), {1}, inputs);
   rows.draw(ops, logits, {.lengths = lengths, .counts = counts, .guesses = lengths}, arena);
-  const std::int64_t edits = 8 * 3 * 1024 * kRows, work = 4 * kRows * kIds;
+  const std::int64_t edits = 8 * id * kRows, work = 4 * kRows * kIds;
   EXPECT_GT(static_cast<std::int64_t>(arena.high_water()), work + edits);
   EXPECT_LE(static_cast<std::int64_t>(arena.high_water()),
             work + SampleRows::upload_bytes(kIds, kRows));

@@ -11,8 +11,8 @@
 namespace glint {
 namespace {
 
-// Every token that comes is compared with these.
-constexpr std::size_t kMaxStopIds = 1024;
+constexpr std::size_t kMaxOwnStopIds = kMaxStopIds / 2;  // the others are the model's
+constexpr std::size_t kMaxBadTexts = kMaxBadWords / 2;   // each is a word alone and after a blank
 constexpr std::size_t kMaxStopBytes = std::size_t{16} << 10;
 constexpr std::size_t kMaxBadWordBytes = std::size_t{64} << 10;
 
@@ -114,7 +114,7 @@ void read_sampling(RequestReader& r, ApiRequest& request, const ParseContext& co
   r.number("frequency_penalty", s.frequency_penalty, {-2, 2});
   r.seed("seed", request.seed);
   read_logit_bias(r, request, context.vocab_size);
-  r.texts("bad_words", request.bad_words, 1000, kMaxBadWordBytes);
+  r.texts("bad_words", request.bad_words, kMaxBadTexts, kMaxBadWordBytes);
   const auto vocab_size = static_cast<std::size_t>(context.vocab_size);
   r.tokens("allowed_token_ids", s.allowed_ids.own(), context.vocab_size, vocab_size);
   if (r.find("allowed_token_ids") && s.allowed_ids.empty())
@@ -151,7 +151,7 @@ void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& contex
 
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   read_stops(r, "stop", request);
-  r.tokens("stop_token_ids", request.end.stop_ids, context.vocab_size, kMaxStopIds);
+  r.tokens("stop_token_ids", request.end.stop_ids, context.vocab_size, kMaxOwnStopIds);
   r.boolean("include_stop_str_in_output", request.end.include_stop);
   r.integer("min_tokens", request.end.min_tokens);
   r.boolean("ignore_eos", request.end.ignore_eos);
