@@ -232,7 +232,7 @@ TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
   const std::string file = write_temporary(
       "serve_dialect_trt.yml",
       "cuda_graph_config:\n    enable_padding: true\n    max_batch_size: 1024\n"
-      "enable_attention_dp: false\nenable_chunked_prefill: true\n"
+      "enable_attention_dp: false\nenable_chunked_prefill: true\npp_partition: [2, 2]\n"
       "kv_cache_config:\n    enable_block_reuse: false\n    dtype: fp8\n"
       "    free_gpu_memory_fraction: 0.90\n"
       "sparse_attention_config:\n  algorithm: dsa\n  index_topk: 2048\n"
