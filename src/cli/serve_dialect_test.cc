@@ -334,6 +334,10 @@ TEST(ServeDialect, json_that_is_none_is_refused) {
   EXPECT_EQ(file(Dialect::kTrtllm, "kv_cache_config: [fp8]\n"),
             ": kv_cache_config is a list; expected keys and values");
   EXPECT_EQ(file(Dialect::kVllm, "compilation-config: 3\n"), "");
+  EXPECT_EQ(file(Dialect::kVllm, "compilation_config: \"3\"\n"), "");
+  EXPECT_EQ(file(Dialect::kVllm, "limit-mm-per-prompt: image=2\n"), "");
+  EXPECT_EQ(file(Dialect::kVllm, "speculative_config: \"x\"\n"),
+            ": speculative_config is a text; expected keys and values");
   EXPECT_EQ(file(Dialect::kVllm, "speculative-config: '{\"method\": \"mtp\"}'\n"), "mtp:1");
 }
 

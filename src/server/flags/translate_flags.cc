@@ -78,6 +78,7 @@ class Translator {
   const FlagRule* find_rule(std::string_view name) const;
   const Option* find_own(std::string_view name) const;
   bool takes_json(std::string_view name) const;
+  bool has_meaning(const std::string& group) const;
   Result<Json> group_in(const std::string& name, const Json& value, const std::string& shown) const;
   Status apply(const Setting& setting);
   Status switch_off(const Setting& given);
@@ -285,16 +286,29 @@ Status Translator::switch_off(const Setting& given) {
   return off ? apply(setting) : Ok{};
 }
 
+// Whether some member of a group is not only ignored.
+bool Translator::has_meaning(const std::string& group) const {
+  return std::any_of(rules_.begin(), rules_.end(), [&](const NamedRule& each) {
+    const auto& [name, rule] = each;
+    const bool is_ignored = rule->does == Does::kIgnore && rule->convert == nullptr;
+    return !is_ignored && name.starts_with(group + ".");
+  });
+}
+
 // The members of the group that `name` names in a file, which may be JSON in a text; null: it names
-// none. A number stays: compilation-config may be a level.
+// none. A number stays: compilation-config may be a level. So does a text that says no less than
+// its group: limit-mm-per-prompt may be image=2.
 Result<Json> Translator::group_in(const std::string& name, const Json& value,
                                   const std::string& shown) const {
   const FlagRule* rule = find_rule(name);
   const std::string group = name + ".*";
   const bool is_group = rule != nullptr && rule->takes == Takes::kJson &&
                         contains(rule->names, std::string_view(group));
-  if (!is_group || value.is_number()) return Json();
-  GLINT_TRY(Json members, json_in(value.is_string() ? value.as_string() : "").in(shown));
+  const std::string text = value.is_string() ? value.as_string() : std::string();
+  int level = 0;
+  if (!is_group || value.is_number() || option_detail::parse(text, level)) return Json();
+  if (value.is_string() && !text.starts_with('{') && !has_meaning(name)) return Json();
+  GLINT_TRY(Json members, json_in(text).in(shown));
   if (members.is_object()) return members;
   return invalid(str(shown, " is ", value.kind(), "; expected keys and values"));
 }
