@@ -476,11 +476,12 @@ TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
   EXPECT_EQ(serve(Dialect::kVllm, words("m --uds /run/s")).error,
             "--uds: \"/run/s\" is not available, and without it the server is open to everybody "
             "who reaches its port; use --host, --api-key or a proxy");
-  for (const char* flag : {"--ssl-ca-certs CA", "--ssl-cert-reqs 2", "--middleware my.Auth"})
+  for (const char* flag : {"--ssl-cert-reqs 1", "--ssl-cert-reqs 2", "--middleware my.Auth"})
     EXPECT_NE(serve(Dialect::kVllm, words(str("m ", flag))).error.find("open to everybody"),
               std::string::npos)
         << flag;
   EXPECT_EQ(serve(Dialect::kVllm, words("m --ssl-cert-reqs 0")).error, "");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --ssl-ca-certs CA")).error, "");  // asks nobody for one
   EXPECT_EQ(serve(Dialect::kVllm, words("m --logprobs-mode processed_logprobs")).error,
             "--logprobs-mode: log-probabilities are the model's own, raw_logprobs, and not "
             "\"processed_logprobs\"");
