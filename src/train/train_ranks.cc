@@ -82,6 +82,7 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     DecoratedBackend taped(std::move(backends[static_cast<std::size_t>(rank)]));
     options.rank = all->ranks_.first() + rank;
     options.mesh = all->ranks_.mesh(rank);
+    options.mesh.dp = &self_comm();  // by the host alone: a group takes memory of the device
     options.mesh_is_of_device = true;
     part.groups = DeviceGroups::join(*taped.backend, options.mesh);
     part.tape = &TapeOps::decorate(taped);
