@@ -1,5 +1,5 @@
-# nvcc 13: on the path, where the toolkit installs it, or what tools/setup.sh brings.
-find_program(GLINT_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/deps/cuda-13.0 PATH_SUFFIXES bin)
+# nvcc 13: what tools/setup.sh brings where there is no other, on the path, or where the toolkit installs it.
+find_program(GLINT_NVCC nvcc HINTS ${PROJECT_SOURCE_DIR}/build/deps/cuda-13.0 ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(NOT GLINT_NVCC)
   message(FATAL_ERROR "GLINT_CUDA=ON needs nvcc 13: run tools/setup.sh cuda, or configure another preset")
 endif()
@@ -15,7 +15,7 @@ enable_language(CUDA)
 if(NOT TARGET CUDA::nvToolsExt)  # CMake 3.25 fails without it, and CUDA 13 has none
   add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
 endif()
-find_package(CUDAToolkit REQUIRED)
+find_package(CUDAToolkit 13 REQUIRED)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc speaks C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 endif()

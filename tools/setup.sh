@@ -89,7 +89,8 @@ install_wheels() {
 
 if [[ " $* " == *" cuda "* ]]; then
   cuda=build/deps/cuda-13.0
-  if [[ ! -e $cuda ]] && ! PATH=$PATH:${CUDA_HOME:-}/bin:/usr/local/cuda/bin command -v nvcc >/dev/null; then
+  nvcc=$(PATH=$PATH:${CUDA_HOME:-}/bin:/usr/local/cuda/bin nvcc --version 2>/dev/null || true)
+  if [[ ! -e $cuda && $nvcc != *"release 13."* ]]; then
     install_wheels "$cuda" cu13 \
       "nvidia-cuda-nvcc==13.0.88 --hash=sha256:56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03" \
       "nvidia-cuda-crt==13.0.88 --hash=sha256:2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4" \

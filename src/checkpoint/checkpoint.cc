@@ -105,10 +105,14 @@ Status Checkpoint::expect_room_for_copies() const {
   const std::int64_t bytes = bytes_of_copies();
   const std::int64_t available = available_memory();
   if (bytes <= available) return Ok{};
-  return exhausted(str(
-      source_->name(), ": weights in F16, or in FP8 with a scale for each row, become ",
-      "f32, and those at odd addresses are copied, which needs ", human_bytes(bytes),
-      " of memory, but only ", human_bytes(available), " are available; save them again in bf16"));
+  return exhausted(
+      str(why_copies(), " ", human_bytes(bytes), ", and ", human_bytes(available), " are free"));
+}
+
+std::string Checkpoint::why_copies() const {
+  return str(source_->name(),
+             ": weights in F16, or in FP8 with a scale for each row, become f32, and those at odd "
+             "addresses are copied (saved again in bf16 they are not), which takes");
 }
 
 bool Checkpoint::becomes_f32(const StoredTensor& tensor) const {

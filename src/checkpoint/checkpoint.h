@@ -38,8 +38,9 @@ class Checkpoint {
   // The same files, which are not opened again, with copies of its own: for another thread.
   Checkpoint again() const { return Checkpoint(source_); }
 
-  // Memory for all weights that are not views.
+  // Memory for all weights that are not views; and why there are any, up to "which takes".
   std::int64_t bytes_of_copies() const;
+  std::string why_copies() const;
   // Fails if so much is not free. To be asked before weights are, since the kernel grants more
   // memory than there is and kills who uses it.
   Status expect_room_for_copies() const;

@@ -138,7 +138,7 @@ TEST(CheckpointMemory, copies_that_would_not_fit_are_refused_before_they_are_mad
   const StoredTensor fp8 = tensor("x.weight", StoredType::kF8E4M3, {kSide, kSide});
   const std::string expected =
       "hollow: weights in F16, or in FP8 with a scale for each row, become f32, and those at odd "
-      "addresses are copied, which needs 1 PiB of memory, but only ";
+      "addresses are copied (saved again in bf16 they are not), which takes 1 PiB, and ";
   const std::string refused = refusal({tensor("x.weight", StoredType::kF16, {kSide, kSide})});
   EXPECT_EQ(refused.substr(0, expected.size()), expected);
   for (const char* name : {"x.weight_scale", "x.weight_scale_inv"}) {

@@ -135,14 +135,15 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
 }
 
 Result<std::string> backend_of_ranks(const std::string& name, const MeshShape& shape, int here,
-                                     bool are_processes) {
+                                     bool launched) {
   std::string backend = resolve_backend(name);
   if (shape.num_ranks() == 1 || backend != "cuda") return backend;
-  const bool is_asked = name != "auto";
-  const Status fits = check_gpus(shape, here, are_processes && is_asked);
-  if (fits.ok()) return backend;
-  if (is_asked) return fits.error();
-  return std::string("cpu");
+  if (name != "auto") {
+    GLINT_TRY_STATUS(check_gpus(shape, here, launched));
+    return backend;
+  }
+  const bool have_gpus = here == shape.num_ranks() && check_gpus(shape, here, false).ok();
+  return std::string(have_gpus ? "cuda" : "cpu");
 }
 
 Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const ModelOptions& resolved,

@@ -36,7 +36,8 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
   }
   const int here = ranks * peers.here();  // of this machine
   GLINT_TRY(BackendOptions each, backend_options(how, cli));
-  GLINT_TRY(each.name, backend_of_ranks(how.backend, shape, here, !peers.is_alone()));
+  const bool launched = !peers.is_alone() && !cli.is_rank;
+  GLINT_TRY(each.name, backend_of_ranks(how.backend, shape, here, launched));
   out.backend = each.name;
   each.threads = out.model.threads = std::max(threads / here, 1);
   if (!peers.is_alone()) keep_to_memory(each.name, peers.rank(), here);

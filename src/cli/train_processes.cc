@@ -82,7 +82,7 @@ Status work_as(const TrainPeers& peers, Cli& cli, const TrainWork& work) {
                                                                 std::fclose);
   if (!nowhere) return unavailable("cannot open /dev/null");
   Console console(nowhere.get(), nowhere.get(), true);
-  Cli quiet = {.console = console, .environment = cli.environment};
+  Cli quiet = {.console = console, .environment = cli.environment, .is_rank = cli.is_rank};
   return work(peers, quiet);
 }
 

@@ -18,8 +18,12 @@ DeviceGroups DeviceGroups::join(Backend& backend, Mesh& mesh, bool has_slices) {
 }
 
 Status DeviceGroups::connect() {
-  for (const auto& group : all_) GLINT_TRY_STATUS(group->connect());
-  return Ok{};
+  Status all = Ok{};
+  for (const auto& group : all_) {  // also behind one that failed: others wait in them
+    const Status own = group->connect();
+    if (all.ok()) all = own;
+  }
+  return all;
 }
 
 }  // namespace glint

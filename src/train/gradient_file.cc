@@ -6,19 +6,12 @@
 #include "base/disk_space.h"
 #include "base/file.h"
 #include "base/system_error.h"
-#include "tensor/transfer.h"
 #include "train/parameter_file.h"
 #include "train/parameter_part.h"
 
 namespace glint {
 
-std::vector<float> gradient_of(const Parameter& p, Device& device) {
-  std::vector<float> values = download<float>(p.gradient, device);
-  if (p.is_kv_b()) {
-    const std::vector<float> more = download<float>(p.gradient_of_values, device);
-    values.insert(values.end(), more.begin(), more.end());
-  }
-  if (!p.is_kv_b()) return values;
+std::vector<float> gradient_of(const Parameter& p, std::span<const float> values) {
   std::vector<float> stored(values.size());
   to_checkpoint_order(p, values, stored);
   return stored;
@@ -35,7 +28,8 @@ std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor) 
     const ShardPlan& shard = ranks.model(rank).shard();
     const Parameter* const p = ranks.parameters(rank).find(tensor);
     if (!p || !speaks_for(tensor, shard)) continue;
-    put_part(tensor, box_of(tensor, shard), gradient_of(*p, ranks.tape(rank).device()), whole);
+    const std::vector<float> part = gradient_of(*p, ranks.parameters(rank).values_of(*p));
+    put_part(tensor, box_of(tensor, shard), part, whole);
   }
   return whole;
 }

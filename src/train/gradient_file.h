@@ -11,8 +11,9 @@ namespace glint {
 // Fails where the file could not be written: before what takes long.
 Status check_gradient_file(std::span<const ModelTensor> tensors, const std::string& path);
 
-// The gradient of a parameter, or of the part that a rank has, in the order of the checkpoint.
-std::vector<float> gradient_of(const Parameter& parameter, Device& device);
+// The gradient of a parameter, or of the part that a rank has, as Parameters::values_of() has it,
+// in the order of the checkpoint.
+std::vector<float> gradient_of(const Parameter& parameter, std::span<const float> values);
 // The gradient of `tensor`, in the order of the checkpoint, of the parts that ranks have of it
 // after sum_gradients().
 std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor);

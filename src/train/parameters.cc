@@ -213,10 +213,6 @@ void Parameters::fetch() {
   if (!device_->is_host()) device_->copy_out(fetched_.data(), memory_.data(), memory_.bytes());
 }
 
-void Parameters::put_back() {
-  if (!device_->is_host()) device_->copy_in(memory_.data(), fetched_.data(), memory_.bytes());
-}
-
 void Parameters::set_zero() { fill_zero(*device_, memory_.data(), memory_.bytes()); }
 
 }  // namespace glint

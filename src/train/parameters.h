@@ -66,9 +66,8 @@ class Parameters {
   void add_borrowed(Comm& pp);
   // The other gets what stands in its place.
   void give_borrowed(Comm& pp);
-  // Brings the gradients to the host, where they are on another device; and back.
+  // Brings the gradients to the host, where they are on another device.
   void fetch();
-  void put_back();
   // All sections, one after another, as they are on the host: where passes add to them, or as of
   // the last fetch().
   std::span<float> padded();

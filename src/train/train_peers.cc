@@ -115,10 +115,7 @@ Status TrainPeers::expect_memory(std::string_view what, std::int64_t bytes) cons
 }
 
 Status TrainPeers::expect_room_for_copies(const Checkpoint& checkpoint) const {
-  return expect_memory(
-      str(checkpoint.source().name(), ": weights in F16, or in FP8 with a scale for each row, ",
-          "become f32 (save them again in bf16), which takes"),
-      checkpoint.bytes_of_copies());
+  return expect_memory(checkpoint.why_copies(), checkpoint.bytes_of_copies());
 }
 
 Result<std::string> TrainPeers::on_first_text(

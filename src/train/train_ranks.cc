@@ -286,7 +286,6 @@ void TrainRanks::sum_gradients() {
       if (!is_divided(p.tensor, shape())) mesh.tp->all_reduce(gradient, gradient);
       if (!is_dealt_out(p.tensor, shape())) mesh.dp->all_reduce(gradient, gradient);
     }
-    own.put_back();
   });
 }
 

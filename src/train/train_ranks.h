@@ -68,8 +68,8 @@ class TrainRanks final : public GradientSource {
                                          float temperature, std::int64_t batch_tokens,
                                          const OnPart& on_part = {}, bool drafts = false) override;
 
-  // Every rank's gradients become the sums over all that hold the parameter, in the order of
-  // comm/tree.h.
+  // Every rank's gradients become, on the host (Parameters::values_of), the sums over all that hold
+  // the parameter, in the order of comm/tree.h.
   void sum_gradients();
 
   // A rank for people: bytes that it holds, and calls and bytes of its collectives so far.

@@ -133,8 +133,10 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
   const std::string path =
       str(testing::TempDir(), "/glint_", golden.name, "_", ::getpid(), ".safetensors");
   std::vector<float> numbers;
+  trained.parameters->fetch();
   const auto gradient = [&](std::size_t i) {
-    numbers = gradient_of(trained.parameters->all()[i], trained.tape->device());
+    const Parameter& p = trained.parameters->all()[i];
+    numbers = gradient_of(p, trained.parameters->values_of(p));
     return std::span<const float>(numbers);
   };
   std::vector<ModelTensor> trained_tensors;

@@ -64,18 +64,26 @@ Result<std::unique_ptr<NcclGroup>> NcclGroup::make(const NcclLibrary& nccl, Comm
   return group;
 }
 
+bool NcclGroup::all_say(bool mine) {
+  std::int32_t own = mine;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(size_));
+  host_.all_gather(Tensor(&own, DType::kI32, {1}), Tensor(all.data(), DType::kI32, {size_}));
+  return !contains(all, 0);
+}
+
+Status NcclGroup::expect_room(bool mine, std::size_t bytes) {
+  if (all_say(mine)) return Ok{};
+  const std::atomic<std::uint32_t>* const lost = host_.ended();
+  if (lost && lost->load() != 0) return unavailable(kNotAllCame);
+  return exhausted(str("no room on ", mine ? "another rank's GPU" : device_.name(), " for ",
+                       bytes >> 20,
+                       " MiB that ranks share; end what else runs on it, or give the model less "
+                       "memory"));
+}
+
 Status NcclGroup::connect() {
   scratch_ = device_.allocate(kGroupScratch);
-  // All hear of it: nobody waits for one that has none.
-  std::int32_t has_room = scratch_.data() != nullptr;
-  std::vector<std::int32_t> all(static_cast<std::size_t>(size_));
-  host_.all_gather(Tensor(&has_room, DType::kI32, {1}), Tensor(all.data(), DType::kI32, {size_}));
-  if (contains(all, 0)) {
-    return exhausted(str("no room on ", has_room ? "another rank's GPU" : device_.name(), " for ",
-                         kGroupScratch >> 20,
-                         " MiB of ranks' parts; end what else runs on it, or give the model less "
-                         "memory"));
-  }
+  GLINT_TRY_STATUS(expect_room(scratch_.data() != nullptr, kGroupScratch));
   struct Introduction {
     std::int32_t result = ncclSuccess;
     ncclUniqueId id = {};
@@ -93,15 +101,17 @@ Status NcclGroup::connect() {
   device_.synchronize();  // and selects it
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  ncclComm_t comm = nullptr;
-  const std::lock_guard lock(calling_);
-  ncclResult_t result = nccl_.CommInitRankConfig(&comm, size_, hello.id, rank_, &config);
-  comm_ = comm;
-  result = settle(result);
-  if (result == ncclInProgress) {
-    return unavailable(kNotAllCame);
+  ncclResult_t result = ncclInProgress;
+  {
+    const std::lock_guard lock(calling_);
+    ncclComm_t comm = nullptr;
+    result = nccl_.CommInitRankConfig(&comm, size_, hello.id, rank_, &config);
+    comm_ = comm;
+    result = settle(result);
   }
-  return result == ncclSuccess ? Status(Ok{}) : Status(failed(result));
+  const bool have_all = all_say(result == ncclSuccess);
+  if (result != ncclSuccess && result != ncclInProgress) return failed(result);
+  return have_all ? Status(Ok{}) : Status(unavailable(kNotAllCame));
 }
 
 ncclResult_t NcclGroup::settle(ncclResult_t result) {
@@ -149,16 +159,10 @@ NcclGroup::~NcclGroup() {
 }
 
 Result<Windows> NcclGroup::make_windows() {
-  const auto room = [&](const void* memory) {
-    return memory ? Status(Ok{})
-                  : Status(exhausted(str("no room on ", device_.name(), " for a window of ",
-                                         kWindowBytes >> 20, " MiB")));
-  };
   has_windows_ = true;
   turns_ = device_.allocate(2 * kWindowBlocks * sizeof(std::uint32_t));
-  GLINT_TRY_STATUS(room(turns_.data()));
   if (nccl_.MemAlloc(&window_memory_, kWindowBytes) != ncclSuccess) window_memory_ = nullptr;
-  GLINT_TRY_STATUS(room(window_memory_));
+  GLINT_TRY_STATUS(expect_room(turns_.data() && window_memory_, kWindowBytes));
   Windows windows = {.turns = reinterpret_cast<std::uint32_t*>(turns_.data()),
                      .ended = reinterpret_cast<const std::uint32_t*>(ended_),
                      .rank = rank_,
@@ -178,14 +182,17 @@ Result<Windows> NcclGroup::make_windows() {
       result = settle(result == ncclSuccess ? ncclInProgress : result);
     }
   }
-  if (result == ncclInProgress) return unavailable(kNotAllCame);
-  if (result != ncclSuccess || !window_) {
+  const bool is_made = result == ncclSuccess && window_;
+  if (is_made) {
+    device_.run("windows", [&](const Gpu& gpu) { find_windows(window_, size_, gpu, &windows); });
+  }
+  const bool have_all = all_say(is_made);  // and all flags are clear
+  if (!is_made && result != ncclInProgress) {
     return unavailable(str("NCCL makes no window of the GPUs' memory (",
                            nccl_.GetErrorString(result),
                            "); --disable-custom-all-reduce does without"));
   }
-  device_.run("windows", [&](const Gpu& gpu) { find_windows(window_, size_, gpu, &windows); });
-  host_.barrier();  // all flags are clear
+  if (!have_all) return unavailable(kNotAllCame);
   return windows;
 }
 

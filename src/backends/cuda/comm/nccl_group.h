@@ -40,6 +40,10 @@ class NcclGroup {
  private:
   NcclGroup(const NcclLibrary& nccl, Comm& host, CudaDevice& device);
   Status connect();
+  // Whether all ranks do. Collective, so that nobody waits for one that has failed.
+  bool all_say(bool mine);
+  // Fails on all where one has no room.
+  Status expect_room(bool mine, std::size_t bytes);
   bool has_ended() const { return ended_->load(std::memory_order_acquire) != 0; }
   void watch(const std::atomic<std::uint32_t>& host_ended);
   // The result of a call of NCCL, once it has been taken up; the caller holds calling_.
