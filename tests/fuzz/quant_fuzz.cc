@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/glob.h"
 #include "quant/activation_ranges.h"
 #include "quant/descriptors.h"
 #include "quant/manifest.h"
