@@ -9,7 +9,7 @@
 
 namespace glint {
 
-class StagedComm final : public DeviceComm {
+class StagedComm : public DeviceComm {
  public:
   // Both outlive it.
   StagedComm(Comm& host, Device& device) : host_(host), device_(device) {}

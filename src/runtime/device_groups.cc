@@ -23,6 +23,7 @@ Status DeviceGroups::connect() {
     const Status own = group->connect();
     if (all.ok()) all = own;
   }
+  is_connected_ = all.ok();
   return all;
 }
 

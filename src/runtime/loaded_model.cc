@@ -229,7 +229,7 @@ Status LoadedModel::reserve_pages(int num_pages) {
 Status LoadedModel::make_pages(int num_pages) {
   graphs_.clear();
   kv_.reset();
-  GLINT_TRY_STATUS(ranks_.groups.connect());
+  GLINT_TRY_STATUS(ranks_.groups.connect_once());
   GLINT_TRY(KvStore store, KvStore::make(config_,
                                          {.latent = options_.latent,
                                           .index = options_.index,

@@ -33,7 +33,7 @@ class LateGradients final : public Gradients {
 };
 
 // Blocks are compositions: a block's scratch memory must be taken in the order of the calls.
-class LateOps final : public Backend {
+class LateOps : public Backend {
  public:
   // `joins`: groups of ranks are of devices, too; else their calls go through the host.
   explicit LateOps(std::unique_ptr<Backend> inner, bool joins = false)
