@@ -11,6 +11,7 @@
 #include "base/owned_fd.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "comm/all_of.h"
 #include "comm/connect_ranks.h"
 #include "comm/counting_comm.h"
 #include "comm/null_comm.h"
@@ -179,6 +180,23 @@ TEST_P(Ranks, reduce_scatter_and_all_gather_are_all_reduce) {
     EXPECT_EQ(same, all);
     comm.all_reduce(tensor(part, kWidth), tensor(part, kWidth));
     EXPECT_EQ(all, part);
+  });
+}
+
+TEST_P(Ranks, all_hear_what_each_tells) {
+  struct Told {
+    std::int64_t rank = 0;
+    std::int32_t half = 0, other = 7;
+  };
+  on_ranks(GetParam(), [](Comm& comm) {
+    const std::vector<Told> all = all_of(Told{comm.rank(), comm.rank() / 2}, comm);
+    ASSERT_EQ(std::ssize(all), comm.size());
+    for (int r = 0; r < comm.size(); ++r) {
+      const Told& told = all[static_cast<std::size_t>(r)];
+      EXPECT_EQ(told.rank, r);
+      EXPECT_EQ(told.half, r / 2);
+      EXPECT_EQ(told.other, 7);
+    }
   });
 }
 
@@ -451,6 +469,11 @@ TEST(ConnectRanks, say_why_nobody_came) {
   EXPECT_EQ(message().find(begin + "nobody has connected in time"), 0u);
   ASSERT_EQ(::shutdown(listener.get(), SHUT_RDWR), 0);
   EXPECT_EQ(message().find(begin + "nobody listens any more"), 0u);
+}
+
+TEST(NullComm, others_tell_what_this_one_does) {
+  NullComm comm(1, 3);
+  EXPECT_EQ(all_of<std::int32_t>(5, comm), (std::vector<std::int32_t>{5, 5, 5}));
 }
 
 TEST(CountingComm, counts_calls_and_bytes) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/str.h"
+#include "comm/all_of.h"
 #include "train/rank_agreement.h"
 
 namespace glint {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/str.h"
+#include "comm/all_of.h"
 #include "train/packed_rows.h"
 #include "train/pipeline_stage.h"
 #include "train/rank_agreement.h"

@@ -3,23 +3,17 @@
 #include <span>
 
 #include "base/contains.h"
+#include "comm/all_of.h"
 #include "train/as_tensor.h"
 
 namespace glint {
 
 Error interrupted() { return unavailable("interrupted"); }
 
-std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm) {
-  std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()), mine);
-  comm.all_gather(as_tensor(std::span(&mine, 1)), as_tensor(all));
-  return all;
-}
-
 bool all_go_on(bool own, const Mesh& mesh) {
   for (Comm* const group : {mesh.tp, mesh.cp, mesh.ep}) {
     if (group->size() == 1) continue;
-    const auto all = all_of(own, *group);
-    own = !contains(all, 0);
+    own = !contains(all_of<std::int32_t>(own, *group), 0);
   }
   return own;
 }
@@ -27,8 +21,7 @@ bool all_go_on(bool own, const Mesh& mesh) {
 bool all_agree(bool own, const Mesh& mesh) {
   own = all_go_on(own, mesh);
   if (mesh.pp->size() == 1) return own;
-  const auto all = all_of(own, *mesh.pp);
-  return !contains(all, 0);
+  return !contains(all_of<std::int32_t>(own, *mesh.pp), 0);
 }
 
 void StageSignal::hear(const GradientSource::OnPart& on_part) {

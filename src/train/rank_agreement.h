@@ -1,9 +1,6 @@
 // Whether ranks go on: those that meet in a layer, and the stages, go on together or not at all.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "base/result.h"
 #include "comm/comm.h"
 #include "model/shard_plan.h"
@@ -13,9 +10,6 @@ namespace glint {
 
 // The error of a pass that does not.
 Error interrupted();
-
-// A value of each rank of a group.
-std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm);
 
 // The ranks that divide a layer, which meet in each. Collective over them.
 bool all_go_on(bool own, const Mesh& mesh);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
+#include "comm/all_of.h"
 #include "train/as_tensor.h"
 #include "train/parameter_part.h"
 #include "train/train_sequence.h"
@@ -52,9 +53,7 @@ void for_values(Scores& scores, Visit visit) {
 std::vector<std::string> TrainPeers::gather(std::string_view mine) const {
   const auto count = static_cast<std::size_t>(size());
   if (count == 1) return {std::string(mine)};
-  std::vector<std::int64_t> sizes(count);
-  std::int64_t own = std::ssize(mine);
-  all_->all_gather(as_tensor(std::span(&own, 1)), as_tensor(sizes));
+  const std::vector<std::int64_t> sizes = all_of<std::int64_t>(std::ssize(mine), *all_);
   const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
   std::string padded(mine), together(most * count, '\0');
   padded.resize(most);

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/machine.h"
 #include "base/str.h"
+#include "comm/all_of.h"
 #include "comm/counting_comm.h"
 
 namespace glint::cuda {
@@ -28,16 +29,6 @@ struct Place {
   char bus[24] = {};  // the GPU's on its machine
   std::int32_t nccl = 0, unused = 0;
 };
-
-// Everybody's, each giving its own.
-template <class T>
-std::vector<T> gather(Comm& host, T own) {
-  constexpr std::int64_t kWords = sizeof(T) / sizeof(std::int32_t);
-  std::vector<T> all(static_cast<std::size_t>(host.size()));
-  host.all_gather(Tensor(&own, DType::kI32, {1, kWords}),
-                  Tensor(all.data(), DType::kI32, {host.size(), kWords}));
-  return all;
-}
 
 // Whose memory the GPU reads: a bit for each rank's.
 std::uint32_t peers_of(int ordinal, const std::vector<Place>& all, std::uint64_t machine) {
@@ -58,8 +49,8 @@ std::vector<Reach> gather_reach(Comm& host, const CudaDevice& device) {
   const NcclLibrary* const nccl = find_nccl();
   Place own = {.host = fnv1a(boot_id()), .nccl = nccl ? nccl->version : 0};
   check_cuda(cudaDeviceGetPCIBusId(own.bus, sizeof own.bus, device.ordinal()), "find the device");
-  const std::vector<Place> places = gather(host, own);
-  const auto peers = gather(host, peers_of(device.ordinal(), places, own.host));
+  const std::vector<Place> places = all_of(own, host);
+  const auto peers = all_of(peers_of(device.ordinal(), places, own.host), host);
   std::vector<Reach> all;
   for (std::size_t r = 0; r < places.size(); ++r) {
     const Place& p = places[r];

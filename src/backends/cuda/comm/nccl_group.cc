@@ -12,6 +12,7 @@
 #include "base/ceil_div.h"
 #include "base/contains.h"
 #include "base/str.h"
+#include "comm/all_of.h"
 
 namespace glint::cuda {
 namespace {
@@ -64,12 +65,7 @@ Result<std::unique_ptr<NcclGroup>> NcclGroup::make(const NcclLibrary& nccl, Comm
   return group;
 }
 
-bool NcclGroup::all_say(bool mine) {
-  std::int32_t own = mine;
-  std::vector<std::int32_t> all(static_cast<std::size_t>(size_));
-  host_.all_gather(Tensor(&own, DType::kI32, {1}), Tensor(all.data(), DType::kI32, {size_}));
-  return !contains(all, 0);
-}
+bool NcclGroup::all_say(bool mine) { return !contains(all_of<std::int32_t>(mine, host_), 0); }
 
 Status NcclGroup::expect_room(bool mine, std::size_t bytes) {
   if (all_say(mine)) return Ok{};
