@@ -185,8 +185,6 @@ Status check_launch(const Options& o) {
   if (!o.k8s && !o.slurm) return Ok{};
   if (o.k8s && o.slurm) return invalid("--k8s and --slurm exclude each other");
   if (o.json) return invalid("--json prints the plan; leave it out, or --k8s and --slurm");
-  if (o.device != "cpu" && o.pp != 1)
-    return invalid("stages of layers are the CPU's: leave --pp out, or give --device cpu");
   if (o.format != "auto")
     return invalid("--format plans weights that a server would not find; leave it out");
   return Ok{};

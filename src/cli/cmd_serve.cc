@@ -135,7 +135,7 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
                             .max_running = options.max_num_seqs,
                             .max_drafts = facts.max_drafts,
                             .max_seq_len = longest,
-                            .num_graphs = backend.device().is_host()
+                            .num_graphs = backend.device().is_host() || facts.ranks.shape.pp > 1
                                               ? 0
                                               : count_graphs(graphs, facts.config.index_topk,
                                                              longest, facts.max_drafts)},

@@ -75,20 +75,6 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   return fitted;
 }
 
-namespace {
-
-// Whether GPUs can be the ranks of `shape`, as check_ranks() says it.
-Status check_gpus(const MeshShape& shape, int here, bool launched) {
-  if (shape.pp > 1) {
-    return unsupported(str("--pp is ", shape.pp,
-                           ", and stages are the CPU's; divide the model among GPUs "
-                           "with --tp, or with --dp and --ep, or run it with --backend cpu"));
-  }
-  return check_devices(here, launched);
-}
-
-}  // namespace
-
 bool makes_whole_weights(const RunOptions& options, const ModelOptions& resolved) {
   return resolved.dummy && resolve_backend(options.backend) != "cuda";
 }
@@ -131,7 +117,7 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
         "and --pp out");
   }
   if (shape.num_ranks() == 1 || resolve_backend(options.backend) != "cuda") return Ok{};
-  return check_gpus(shape, here, launched);
+  return check_devices(here, launched);
 }
 
 Result<std::string> backend_of_ranks(const std::string& name, const MeshShape& shape, int here,
@@ -139,10 +125,10 @@ Result<std::string> backend_of_ranks(const std::string& name, const MeshShape& s
   std::string backend = resolve_backend(name);
   if (shape.num_ranks() == 1 || backend != "cuda") return backend;
   if (name != "auto") {
-    GLINT_TRY_STATUS(check_gpus(shape, here, launched));
+    GLINT_TRY_STATUS(check_devices(here, launched));
     return backend;
   }
-  const bool have_gpus = here == shape.num_ranks() && check_gpus(shape, here, false).ok();
+  const bool have_gpus = here == shape.num_ranks() && check_devices(here, false).ok();
   return std::string(have_gpus ? "cuda" : "cpu");
 }
 

@@ -82,9 +82,12 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->generation_ = opened->generation;
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
   Mesh& mesh = m->options_.mesh;
-  if (!options.mesh_is_of_device) {
-    m->ranks_.groups = DeviceGroups::join(m->backend(), mesh, m->shard_.is_divided());
+  m->ranks_.host_pp = mesh.pp;
+  m->ranks_.groups = DeviceGroups::join(m->backend(), mesh, m->shard_.is_divided());
+  if (mesh.pp != m->ranks_.host_pp && m->shard_.is_last()) {
+    m->ranks_.staged_pp = std::make_unique<StagedComm>(*m->ranks_.host_pp, m->ops().device());
   }
+  if (options.decorate_mesh) options.decorate_mesh(mesh);
   m->backend_.ops =
       ops_of_rank(std::move(m->backend_.ops), m->shard_, *mesh.tp, *mesh.cp, m->weights_);
   GLINT_TRY_STATUS(m->backend().supports(dims_of(m->config_)));
@@ -229,7 +232,7 @@ Status LoadedModel::reserve_pages(int num_pages) {
 Status LoadedModel::make_pages(int num_pages) {
   graphs_.clear();
   kv_.reset();
-  GLINT_TRY_STATUS(ranks_.groups.connect_once());
+  GLINT_TRY_STATUS(connect_ranks());
   GLINT_TRY(KvStore store, KvStore::make(config_,
                                          {.latent = options_.latent,
                                           .index = options_.index,

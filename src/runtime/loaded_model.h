@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/staged_comm.h"
 #include "model/expert_tables.h"
 #include "model/glm.h"
 #include "model/open_model.h"
@@ -40,8 +41,9 @@ struct ModelOptions {
   MeshShape shape = {};
   int rank = 0;
   Mesh mesh = {};
-  bool mesh_is_of_device = false;  // the caller's DeviceGroups, which the caller connects
-  int threads = 1;                 // that load, where the backend has none of its own
+  // Puts the caller's own in front of the groups, which are the device's by then.
+  std::function<void(Mesh&)> decorate_mesh = {};
+  int threads = 1;  // that load, where the backend has none of its own
 };
 
 // The files that loading needs.
@@ -123,6 +125,8 @@ class LoadedModel {
   // Followers' state and restart; fine without any.
   Status ranks_state() const { return ranks_.followers ? ranks_.followers->state() : Ok{}; }
   Status restart_ranks();
+  // Connects this rank's groups, where it has not been done; reserve_pages() does it, too.
+  Status connect_ranks() { return ranks_.groups.connect_once(); }
   // How the ranks' tensors move between them, for people; empty: they lie on the host, or stay.
   std::string way_between_ranks() const { return ranks_.groups.way(); }
   // The same text for the same configuration, and the same names, types, shapes, files and samples
@@ -270,6 +274,9 @@ class LoadedModel {
   // The others, where there are any.
   struct OtherRanks {
     Followers* followers = nullptr;
+    // Results of the last stage go to the first by the host.
+    Comm* host_pp = nullptr;
+    std::unique_ptr<StagedComm> staged_pp = {};  // of a last stage on a device
     std::unique_ptr<StageResults> results = {};  // of a leader of several stages
     DeviceGroups groups = {};                    // of options_.mesh
     std::function<void()> record_again = {};     // graphs, after a restart

@@ -58,7 +58,7 @@ void LoadedModel::set_followers(Followers* followers) {
   ranks_.followers = followers;
   ranks_.results.reset();
   if (followers && shard_.shape.pp > 1)
-    ranks_.results = std::make_unique<StageResults>(*options_.mesh.pp, ops().device());
+    ranks_.results = std::make_unique<StageResults>(*ranks_.host_pp, ops().device());
 }
 
 Status LoadedModel::restart_ranks() {
@@ -120,7 +120,7 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
       }
     }
     if (shard_.is_first()) return all ? all : arena.take(type.dtype, {0, type.width});
-    if (all_rows > 0) mesh.pp->send(all, 0);
+    if (all_rows > 0) (ranks_.staged_pp ? *ranks_.staged_pp : *ranks_.host_pp).send(all, 0);
     return {};
   }
   if (shard_.shard > 0 || !shard_.is_first()) return {};

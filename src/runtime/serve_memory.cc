@@ -23,21 +23,25 @@ int num_groups(const MeshShape& shape) {
 
 Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs args) {
   const MeshShape& shape = args.shape;
-  // A rank's: the mean of what weights and pages take on the stages, and the most of the rest.
+  Device& device = args.trial.like->device();
+  // A rank's: the most of any stage; of weights and pages, where stages share the host's memory,
+  // the mean.
   MemoryPlan plan;
   std::int64_t weights = 0;
+  const auto add = [&](std::int64_t& to, std::int64_t more) {
+    to = device.is_host() ? to + more : std::max(to, more * shape.pp);
+  };
   args.trial.layout = layout_of(shape);
   args.trial.shape = shape;
   for (int& stage = args.trial.stage = 0; stage < shape.pp; ++stage) {
     GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, args.trial));
     const MemoryPlan one = plan_memory(*trial, config, args.trial, args.limits);
-    weights += one.weight_bytes();
-    plan.page += one.page;
+    add(weights, one.weight_bytes());
+    add(plan.page, one.page);
     plan.rope = one.rope;
     plan.step = larger(plan.step, one.step);
   }
   if (shape.dp * shape.pp > 1) plan.step.step += bytes_from_ranks(config, args);
-  Device& device = args.trial.like->device();
   const DeviceMemory have = device.memory();
   // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
   // layers; or each has a device.

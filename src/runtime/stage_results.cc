@@ -20,11 +20,25 @@ StageResults::StageResults(Comm& pp, Device& device) : pp_(pp), device_(device) 
 StageResults::~StageResults() {
   wanted_.close();
   reader_.join();
+  device_.synchronize();  // copies from memory of this object
 }
 
-std::uint64_t StageResults::expect(const Tensor& to) {
-  wanted_.push(to);
+std::uint64_t StageResults::expect(Expected& what) {
+  Tensor there = what.to;
+  if (!device_.is_host()) {
+    const std::size_t bytes = there.bytes().size();
+    if (bytes > what.on_host.bytes()) what.on_host = device_.allocate_pinned(bytes);
+    GLINT_CHECK(what.on_host.bytes() >= bytes, "no memory for the results of a stage");
+    device_.wait(what.taken);
+    there.data = what.on_host.data();
+  }
+  wanted_.push(there);
   return ++asked_;
+}
+
+std::uint64_t StageResults::expect(const ResultRows& rows, Arena& arena, Expected& what) {
+  what.to = arena.take(rows.dtype, {rows.rows, rows.width});
+  return expect(what);
 }
 
 void StageResults::wait_for(std::uint64_t number) {
@@ -32,31 +46,43 @@ void StageResults::wait_for(std::uint64_t number) {
   changed_.wait(lock, [&] { return there_ >= number; });
 }
 
-Tensor StageResults::expect(const ResultRows& rows, Begun& begun) {
-  const Tensor to = begun.arena->take(rows.dtype, {rows.rows, rows.width});
-  begun.last = expect(to);
-  return to;
+void StageResults::take(Expected& what) {
+  if (device_.is_host() || !what.to) return;
+  device_.copy(what.to.data, what.on_host.data(), what.to.bytes().size());
+  what.taken = device_.record();
 }
 
 void StageResults::begin(const ResultRows& logits, const std::optional<ResultRows>& routed) {
-  if (spare_.empty()) spare_.push_back(std::make_unique<Arena>(device_));
-  Begun& begun = begun_.emplace_back(Begun{.arena = std::move(spare_.back())});
+  if (spare_.empty()) spare_.push_back(std::make_unique<Memory>(device_));
+  Begun& begun = begun_.emplace_back(Begun{.memory = std::move(spare_.back())});
   spare_.pop_back();
-  const Arena::Scope scope(*begun.arena);  // for the next step that has this arena
-  begun.step.logits = expect(logits, begun);
-  if (routed) begun.step.routed = expect(*routed, begun);
+  begun.sent = device_.record();
+  Memory& memory = *begun.memory;
+  const Arena::Scope scope(memory.arena);  // for the next step that has this memory
+  begun.last = expect(logits, memory.arena, memory.logits);
+  memory.routed.to = {};
+  if (routed) begun.last = expect(*routed, memory.arena, memory.routed);
 }
 
 StageResults::Step StageResults::end() {
   GLINT_CHECK(!begun_.empty(), "no step was begun");
+  device_.wait(begun_.front().sent);
   wait_for(begun_.front().last);
-  if (ended_) spare_.push_back(std::move(ended_->arena));
-  ended_ = std::move(begun_.front());
+  if (ended_) spare_.push_back(std::move(ended_));
+  ended_ = std::move(begun_.front().memory);
   begun_.pop_front();
-  return ended_->step;
+  take(ended_->logits);
+  take(ended_->routed);
+  return {.logits = ended_->logits.to, .routed = ended_->routed.to};
 }
 
-void StageResults::receive(const Tensor& to) { wait_for(expect(to)); }
+void StageResults::receive(const Tensor& to) {
+  received_.to = to;
+  const std::uint64_t number = expect(received_);
+  device_.synchronize();  // what the others wait for is sent
+  wait_for(number);
+  take(received_);
+}
 
 void StageResults::abandon() {
   wait_for(asked_);

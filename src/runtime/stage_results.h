@@ -1,7 +1,9 @@
 // StageResults: what the last stage of a model computes, as it comes to the first.
 //
 // A thread of its own takes it, in order, as soon as it is sent: so no stage waits until the first
-// is done with its part of a later step, and several steps are on their way at the same time.
+// is done with its part of a later step, and several steps are on their way at the same time. It
+// comes to the host: a device has one order of work, in which a result would wait for the sends of
+// later steps, and these, on the last stage, for the result.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +28,7 @@ struct ResultRows {
 
 class StageResults {
  public:
-  // Those of the last rank of `pp`, in memory of `device`; both outlive it.
+  // Those of the last rank of `pp`, a group on the host, for memory of `device`; both outlive it.
   StageResults(Comm& pp, Device& device);
   // Waits for what is still expected.
   ~StageResults();
@@ -44,20 +46,35 @@ class StageResults {
   void abandon();
 
  private:
+  // A tensor, and where it comes first.
+  struct Expected {
+    Tensor to = {};
+    Buffer on_host = {};  // pinned; unused where the device is the host
+    Event taken = {};     // from there
+  };
+  struct Memory {
+    explicit Memory(Device& device) : arena(device) {}
+
+    Arena arena;  // from which only one step takes
+    Expected logits = {}, routed = {};
+  };
   struct Begun {
-    std::unique_ptr<Arena> arena;  // from which only this step takes
-    Step step = {};
+    std::unique_ptr<Memory> memory;
+    Event sent = {};         // this stage's part
     std::uint64_t last = 0;  // the number of its last tensor
   };
-  std::uint64_t expect(const Tensor& to);
-  Tensor expect(const ResultRows& rows, Begun& begun);
+  // The number of the tensor.
+  std::uint64_t expect(Expected& what);
+  std::uint64_t expect(const ResultRows& rows, Arena& arena, Expected& what);
   void wait_for(std::uint64_t number);
+  void take(Expected& what);
 
   Comm& pp_;
   Device& device_;
   std::deque<Begun> begun_;  // oldest first
-  std::optional<Begun> ended_;
-  std::vector<std::unique_ptr<Arena>> spare_;
+  std::unique_ptr<Memory> ended_;
+  std::vector<std::unique_ptr<Memory>> spare_;
+  Expected received_;
   std::uint64_t asked_ = 0;  // tensors, so far
   Queue<Tensor> wanted_;
   std::mutex mutex_;

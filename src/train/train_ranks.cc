@@ -83,12 +83,12 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     options.rank = all->ranks_.first() + rank;
     options.mesh = all->ranks_.mesh(rank);
     options.mesh.dp = &self_comm();  // by the host alone: a group takes memory of the device
-    options.mesh_is_of_device = true;
-    part.groups = DeviceGroups::join(*taped.backend, options.mesh);
     part.tape = &TapeOps::decorate(taped);
-    if (options.shape.tp > 1) options.mesh.tp = &part.tp.emplace(*options.mesh.tp, *part.tape);
-    if (options.shape.cp > 1) options.mesh.cp = &part.cp.emplace(*options.mesh.cp, *part.tape);
-    if (options.shape.ep > 1) options.mesh.ep = &part.ep.emplace(*options.mesh.ep, *part.tape);
+    options.decorate_mesh = [&part](Mesh& mesh) {
+      if (mesh.tp->size() > 1) mesh.tp = &part.tp.emplace(*mesh.tp, *part.tape);
+      if (mesh.cp->size() > 1) mesh.cp = &part.cp.emplace(*mesh.cp, *part.tape);
+      if (mesh.ep->size() > 1) mesh.ep = &part.ep.emplace(*mesh.ep, *part.tape);
+    };
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
               LoadedModel::load(options, std::move(taped), progress, opened->again()));
     all->ranks_.add(std::move(model));
@@ -96,9 +96,8 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
       part.own_pool.emplace(std::max(options.threads, 1));
     }
   }
-  GLINT_TRY_STATUS(all->on_all([&](int rank, const OnPart&) {
-    return all->parts_[static_cast<std::size_t>(rank)].groups.connect();
-  }));
+  GLINT_TRY_STATUS(
+      all->on_all([&](int rank, const OnPart&) { return all->model(rank).connect_ranks(); }));
   return all;
 }
 
@@ -291,7 +290,6 @@ void TrainRanks::sum_gradients() {
 
 Json TrainRanks::describe(int rank) {
   Json json = describe_rank(model(rank));
-  json.set("way", parts_[static_cast<std::size_t>(rank)].groups.way());
   json.set("gradient_bytes", parameters(rank).bytes());
   Json::Object collectives;
   for (const GroupKind& kind : kGroupKinds) {

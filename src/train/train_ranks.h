@@ -78,7 +78,6 @@ class TrainRanks final : public GradientSource {
  private:
   struct Part {
     TapeOps* tape = nullptr;
-    DeviceGroups groups = {};
     std::optional<TapeComm> tp = {}, cp = {}, ep = {};  // its groups, as the model sees them
     std::optional<Parameters> parameters = {};
     std::optional<GradientPass> pass = {};

@@ -5,6 +5,9 @@
 
 #include "base/ceil_div.h"
 #include "executor/harness.h"
+#include "ops/testing/late_ops.h"
+#include "runtime/ranks.h"
+#include "runtime/serve_memory.h"
 
 namespace glint {
 namespace {
@@ -137,6 +140,38 @@ TEST(MemoryPlan, of_glm5_takes_no_weights_and_little_time) {
   EXPECT_NEAR(static_cast<double>(plan.weight_bytes()) / gib, 88.69, 0.005);
   EXPECT_EQ(plan.page, 64 * 100'152);
   EXPECT_GT(plan.working_bytes(), 0);
+}
+
+// Stages share the host's memory, and have a device each.
+TEST(MemoryPlan, a_device_holds_the_largest_stage) {
+  const MeshShape shape = {.pp = 3};
+  const auto plan_on = [&](Backend& backend) {
+    const ModelConfig config = read_config(str(kModelDir, "/config.json")).value();
+    return plan_serve_memory(config, {.trial = {.format = formats_of(config, Release::kBF16),
+                                                .with_mtp = true,
+                                                .like = &backend},
+                                      .shape = shape,
+                                      .ranks_here = shape.pp,
+                                      .limits = {.max_step_tokens = 64, .max_running = 4}})
+        .value();
+  };
+  std::int64_t all = 0, most = 0;
+  Ranks ranks(shape);
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    const auto model = LoadedModel::load({.dir = kModelDir,
+                                          .with_mtp = true,
+                                          .shape = shape,
+                                          .rank = rank,
+                                          .mesh = ranks.mesh(rank)},
+                                         best_backend().make(1));
+    const std::int64_t held = model.value()->load_stats().held_bytes;
+    all += held, most = std::max(most, held);
+  }
+  EXPECT_LT(all, shape.pp * most);
+  LateOps device(best_backend().make(1));
+  EXPECT_EQ(plan_on(device).weights, most);
+  EXPECT_NEAR(static_cast<double>(plan_on(*best_backend().make(1)).weights),
+              static_cast<double>(all), 8.0 * shape.pp);
 }
 
 }  // namespace

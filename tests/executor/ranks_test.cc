@@ -21,10 +21,13 @@ struct Group {
 
 enum class Where { kHost, kLateDevice, kJoinedDevices };
 
-std::unique_ptr<Backend> make_backend(Where where) {
+// Only for the leader's device somebody waits.
+std::unique_ptr<Backend> make_backend(Where where, int rank) {
   std::unique_ptr<Backend> host = best_backend().make(1);
   if (where == Where::kHost) return host;
-  return std::make_unique<LateOps>(std::move(host), where == Where::kJoinedDevices);
+  if (where == Where::kLateDevice) return std::make_unique<LateOps>(std::move(host));
+  return std::make_unique<LateOps>(std::move(host),
+                                   rank == 0 ? LateOps::Groups::kLate : LateOps::Groups::kThatWait);
 }
 
 Group load_group(const MeshShape& shape, Where where = Where::kHost,
@@ -37,7 +40,7 @@ Group load_group(const MeshShape& shape, Where where = Where::kHost,
                                     .shape = shape,
                                     .rank = rank,
                                     .mesh = group.ranks->mesh(rank)},
-                                   make_backend(where));
+                                   make_backend(where, rank));
     EXPECT_TRUE(model.ok()) << model.error().message;
     group.ranks->add(std::move(model).value());
   }
@@ -161,6 +164,22 @@ TEST(RankedExecutor, ranks_on_devices_answer_as_ranks_on_the_host_do) {
     EXPECT_EQ(devices.leader().way_between_ranks(), "through the host");
     const HarnessOptions drafts = {.max_drafts = 2};
     expect_same(Harness(devices.leader(), drafts).run(few), Harness(host.leader(), {}).run(few));
+  }
+}
+
+// Results come to the first stage by the host, whatever the sends of later steps wait for.
+TEST(RankedExecutor, stages_on_devices_answer_as_one_rank_does) {
+  const std::vector<Request> few(requests().begin(), requests().begin() + 4);
+  Group one = load_group(MeshShape());
+  const auto expected = Harness(one.leader(), {}).run(few);
+  for (const MeshShape& shape : {MeshShape{.pp = 2}, MeshShape{.ep = 2, .pp = 2, .dp = 2}}) {
+    for (const Where where : {Where::kLateDevice, Where::kJoinedDevices}) {
+      SCOPED_TRACE(str(describe(shape), where == Where::kJoinedDevices ? ", joined" : ""));
+      Group devices = load_group(shape, where);
+      expect_same(Harness(devices.leader(), {.max_drafts = 2}).run(few), expected);
+      Harness several(devices.leader(), {.max_step_tokens = 37, .depth = 3});
+      expect_same(several.run(few), expected);
+    }
   }
 }
 

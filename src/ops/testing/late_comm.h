@@ -11,7 +11,9 @@ namespace glint {
 
 class LateComm final : public DeviceComm {
  public:
-  LateComm(Comm& host, LateDevice& device) : host_(host), device_(device) {}
+  // `waits`: each call waits for the device, as nobody else does where a rank follows others.
+  LateComm(Comm& host, LateDevice& device, bool waits)
+      : host_(host), device_(device), waits_(waits) {}
 
   Status connect() override { return Ok{}; }
   const char* way() const override { return "late"; }
@@ -50,14 +52,14 @@ class LateComm final : public DeviceComm {
   }
 
  private:
-  // Nobody waits for the devices of those that follow the first rank: they wait by themselves.
   void run(LateDevice::Work work) {
     device_.later(std::move(work));
-    if (rank() > 0 && !device_.is_recording()) device_.synchronize();
+    if (waits_ && !device_.is_recording()) device_.synchronize();
   }
 
   Comm& host_;
   LateDevice& device_;
+  const bool waits_;
 };
 
 }  // namespace glint

@@ -35,9 +35,10 @@ class LateGradients final : public Gradients {
 // Blocks are compositions: a block's scratch memory must be taken in the order of the calls.
 class LateOps : public Backend {
  public:
-  // `joins`: groups of ranks are of devices, too; else their calls go through the host.
-  explicit LateOps(std::unique_ptr<Backend> inner, bool joins = false)
-      : inner_(std::move(inner)), joins_(joins) {}
+  // Groups of ranks: through the host; of devices; or of devices whose calls each wait.
+  enum class Groups { kThroughHost, kLate, kThatWait };
+  explicit LateOps(std::unique_ptr<Backend> inner, Groups groups = Groups::kThroughHost)
+      : inner_(std::move(inner)), groups_(groups) {}
 
   Device& device() override { return device_; }
   Capabilities capabilities() const override { return inner_->capabilities(); }
@@ -45,8 +46,8 @@ class LateOps : public Backend {
     return std::make_unique<LateGradients>(inner_->make_gradients(), device_);
   }
   std::unique_ptr<DeviceComm> make_comm(Comm& host) override {
-    if (!joins_) return Backend::make_comm(host);
-    return std::make_unique<LateComm>(host, device_);
+    if (groups_ == Groups::kThroughHost) return Backend::make_comm(host);
+    return std::make_unique<LateComm>(host, device_, groups_ == Groups::kThatWait);
   }
 
 #define GLINT_OP(Type, name)                             \
@@ -59,7 +60,7 @@ class LateOps : public Backend {
 
  private:
   const std::unique_ptr<Backend> inner_;
-  const bool joins_;
+  const Groups groups_;
   LateDevice device_;
 };
 

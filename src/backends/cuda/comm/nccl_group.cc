@@ -343,12 +343,14 @@ void NcclGroup::move_rows(const ExchangeArgs& args, std::span<const SentRows> gi
 }
 
 void NcclGroup::send(const Tensor& x, int to) {
+  if (bytes_of(x) == 0) return;
   run("send", {}, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl_.Send(x.data, bytes_of(x), ncclInt8, to, comm, stream);
   });
 }
 
 void NcclGroup::recv(const Tensor& x, int from) {
+  if (bytes_of(x) == 0) return;
   run("recv", x, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl_.Recv(x.data, bytes_of(x), ncclInt8, from, comm, stream);
   });
