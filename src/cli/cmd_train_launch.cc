@@ -53,18 +53,16 @@ void divide(std::span<const std::string> args, const OptionList& own,
   }
 }
 
+bool trains(Stage stage) { return stage == Stage::kTrain || stage == Stage::kAll; }
+
 Status run_stages(Stage stage, const Launch& launch, Cli& cli) {
-  if (stage == Stage::kTrain || stage == Stage::kAll) {
-    GLINT_TRY_STATUS(check_built(launch));
-  }
   if (stage == Stage::kPrepare || stage == Stage::kAll) {
     GLINT_TRY_STATUS(prepare_run(launch, cli));
   }
   if (stage == Stage::kCopy || stage == Stage::kAll) {
     GLINT_TRY_STATUS(copy_to_node(launch, cli));
   }
-  if (stage == Stage::kTrain || stage == Stage::kAll) return train_run(launch, cli);
-  return Ok{};
+  return trains(stage) ? train_run(launch, cli) : Ok{};
 }
 
 Status run(Stage stage, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
@@ -82,14 +80,21 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));
   if (!go_on) return Ok{};
   GLINT_TRY(const Launch launch, resolve_launch(options));
-  cli.console.print(options.json ? dump_json(to_json(launch), JsonStyle::kIndent2) + "\n"
-                                 : to_text(launch));
-  cli.console.flush();
+  const bool launches = trains(stage) && !options.dry_run;
+  const Result<int> rank = launches ? rank_of_launch(launch, stage == Stage::kAll, cli) : 0;
+  if (!rank.ok() || rank.value() == 0) {
+    cli.console.print(options.json ? dump_json(to_json(launch), JsonStyle::kIndent2) + "\n"
+                                   : to_text(launch) + (options.dry_run ? "" : "\n"));
+    cli.console.flush();
+  }
   if (!launch.plan.misfit.empty()) {
     return invalid(str(options.model_name, " cannot be trained so: ", launch.plan.misfit));
   }
   if (options.dry_run) return Ok{};
-  cli.console.print("\n");
+  if (launches) {
+    GLINT_TRY_STATUS(check_built(launch));
+    GLINT_TRY_STATUS(rank);
+  }
   return run_stages(stage, launch, cli);
 }
 
@@ -104,9 +109,11 @@ Command launch_command(Stage stage, const char* name, const char* summary,
                        " The flags are those of miles' launcher for GLM-5, with its defaults; "
                        "flags of miles, slime, Megatron-LM and SGLang are kept, mapped, or named "
                        "as without meaning. First a plan is printed: layout, memory of a GPU, "
-                       "traffic, the least time of a round. One process on the CPU really trains; "
-                       "what is planned only is refused when it is launched, not by --dry-run. A "
-                       "plan that does not fit ends with exit code 2 and its numbers."),
+                       "traffic, the least time of a round. GPUs train, a rank on each: those of "
+                       "this machine, or of several nodes where a launcher starts a process for "
+                       "each; with --hardware cpu one process. What is planned only is refused "
+                       "when it is launched, not by --dry-run. A plan that does not fit ends with "
+                       "exit code 2 and its numbers."),
                .examples = {{str("glint ", name, " --model-name GLM-5 --num-nodes 16 --dry-run"),
                              "the plan of the published recipe"},
                             {str("glint ", name,

@@ -43,10 +43,11 @@ constexpr TrainFlag kFlags[] = {
     {"sglang-max-running-requests", Takes::kValue, Does::kOption, "max-num-seqs"},
 
     {"tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size "
-     "expert-model-parallel-size expert-tensor-parallel-size decoder-last-pipeline-num-layers "
-     "rollout-num-gpus-per-engine sglang-mem-fraction-static actor-num-nodes "
-     "actor-num-gpus-per-node update-weight-buffer-size",
+     "expert-model-parallel-size expert-tensor-parallel-size rollout-num-gpus-per-engine "
+     "sglang-mem-fraction-static actor-num-nodes actor-num-gpus-per-node "
+     "update-weight-buffer-size",
      Takes::kValue, Does::kPlan},
+    {"decoder-last-pipeline-num-layers", Takes::kValue, Does::kOption},
     {"optimizer-cpu-offload", Takes::kNothing, Does::kPlan},
 
     {"optimizer", Takes::kValue, Does::kMust, "adam: another optimiser than AdamW"},

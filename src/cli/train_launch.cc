@@ -11,6 +11,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/grpo_options.h"
+#include "cli/train_sizes.h"
 #include "plan/known_models.h"
 
 namespace glint {
@@ -293,6 +294,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   }
   if (o.hardware.empty()) o.hardware = launch.is_published ? "H200" : "cpu";
   launch.on_cpu = o.hardware == "cpu";
+  launch.is_named = !o.run_id.empty();
   GLINT_TRY_STATUS(check(o));
   settle(launch);
 
@@ -307,6 +309,10 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   GLINT_TRY(launch.args, translate_train_args(words));
   note_meaningless(launch);
   note_short_answers(launch);
+  if (!launch.on_cpu) {
+    GLINT_TRY_STATUS(add_layout(launch.args));
+    launch.args.options.push_back("--backend=cuda");
+  }
   launch.planned = launch.args.planned;
 
   GLINT_TRY(const TrainPlanOptions plan, plan_options(launch, device_of(o)));
@@ -316,11 +322,6 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
     launch.notes.push_back("answers in FP8: --parity-gate 0.03, as in miles");
   }
   GLINT_TRY_STATUS(check_training(launch));
-  if (!launch.on_cpu) {
-    launch.planned.push_back(
-        str("a launch on ", plan.layout.gpus, " GPUs: ", describe(plan.layout),
-            "; `glint miles` and `glint train grpo` train on those of this machine"));
-  }
   return launch;
 }
 
@@ -353,6 +354,9 @@ Json to_json(const Launch& launch) {
   Json json = to_json(launch.plan);
   json.set("decided", std::move(notes));
   json.set("arguments", std::move(values));
+  Json::Array command;
+  for (const std::string& word : launch.grpo()) command.push_back(word);
+  json.set("grpo", std::move(command));
   json.set("without_meaning", std::move(meaningless));
   json.set("planned_only", std::move(planned));
   return json;

@@ -19,6 +19,7 @@ Status check_layout(const MeshShape& shape) {
         std::pair("cp", shape.cp), std::pair("pp", shape.pp)}) {
     GLINT_TRY_STATUS(check_least(name, size, 1));
   }
+  GLINT_TRY_STATUS(check_least("decoder-last-pipeline-num-layers", shape.last_stage_layers, 0));
   return check_shape(shape);
 }
 

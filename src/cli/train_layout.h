@@ -14,7 +14,7 @@
 namespace glint {
 
 struct TrainLayoutOptions {
-  int dp = 1, tp = 1, ep = 1, cp = 1, pp = 1;
+  int dp = 1, tp = 1, ep = 1, cp = 1, pp = 1, decoder_last_pipeline_num_layers = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -34,10 +34,18 @@ struct TrainLayoutOptions {
     v("pp=N", pp,
       "stages of layers, each with --tp or --dp ranks; --batch-tokens go through them at a time, "
       "one batch forward, one back (1F1B)");
+    v("decoder-last-pipeline-num-layers=N", decoder_last_pipeline_num_layers,
+      "layers of the last stage, which has the head and the drafts' layer, too (default: stages "
+      "are even)");
   }
   MeshShape shape() const {
     const int shards = tp == 1 ? std::max(ep, cp) : cp;
-    return {.tp = tp, .cp = cp, .ep = ep, .pp = pp, .dp = dp == 1 ? shards : dp};
+    return {.tp = tp,
+            .cp = cp,
+            .ep = ep,
+            .pp = pp,
+            .last_stage_layers = decoder_last_pipeline_num_layers,
+            .dp = dp == 1 ? shards : dp};
   }
 };
 

@@ -5,8 +5,10 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "cli/backends.h"
 #include "cli/commands.h"
 #include "cli/hub_model.h"
+#include "cli/served_ranks.h"
 #include "plan/known_models.h"
 
 namespace glint {
@@ -146,6 +148,28 @@ Status check_built(const Launch& launch) {
   if (launch.planned.empty()) return Ok{};
   return unsupported(
       str("planned only, not built: ", joined(launch.planned, "; "), "; --dry-run shows the plan"));
+}
+
+Result<int> rank_of_launch(const Launch& launch, bool prepares, const Cli& cli) {
+  if (launch.on_cpu) return 0;
+  const TrainPlanOptions& plan = launch.plan.options;
+  const int ranks = plan.layout.gpus, nodes = ranks / plan.gpus_per_node;
+  if (nodes == 1) {
+    GLINT_TRY_STATUS(check_devices(ranks, false));
+    return 0;
+  }
+  if (!prepares) {
+    GLINT_TRY(const std::optional<RankEnv> env,
+              launched_rank(ranks, str("the layout has ", ranks, " ranks"), cli));
+    if (env && !launch.is_named) {
+      return invalid("over several nodes each process must know the run: give --run-id");
+    }
+    if (env) return env->rank;
+  }
+  return invalid(str(nodes, " nodes train by ", ranks,
+                     " processes: start `glint train train` once for each GPU, by srun, torchrun "
+                     "or mpirun, after `glint train prepare`, and `glint train prepare-cp` on each "
+                     "node"));
 }
 
 Status train_run(const Launch& launch, Cli& cli) {

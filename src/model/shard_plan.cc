@@ -126,7 +126,15 @@ Result<ShardPlan> plan_shard(const ModelConfig& config, const MeshShape& shape, 
     return invalid(str("ep is ", shape.ep, ", but the model has ", config.n_routed_experts,
                        " routed experts; every rank needs one"));
   }
-  const auto first_layer = [&](int stage) { return config.num_hidden_layers * stage / shape.pp; };
+  const int layers = config.num_hidden_layers, last = shape.last_stage_layers;
+  if (last != 0 && (shape.pp == 1 || last < 1 || layers - last < shape.pp - 1)) {
+    return invalid(str("the last of ", counted(shape.pp, "stage"), " has ", last, " of ", layers,
+                       " layers; every stage needs one, and the others all that are left"));
+  }
+  const auto first_layer = [&](int stage) {
+    if (last == 0) return layers * stage / shape.pp;
+    return stage == shape.pp ? layers : (layers - last) * stage / (shape.pp - 1);
+  };
   const int stage = rank / (shape.tp * shape.dp), shard = rank / shape.tp % shape.dp;
   const int tp_rank = rank % shape.tp, heads = config.num_attention_heads / shape.tp;
   const int slots = config.n_routed_experts + shape.redundant_experts;

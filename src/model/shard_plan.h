@@ -16,7 +16,8 @@ struct MeshShape {
   int cp = 1;  // shards that share each sequence, of which each runs some rows; a divisor of dp
   int ep = 1;  // ranks that share the routed experts of a layer: 1, or all of a stage
   int pp = 1;  // stages, of whole layers each
-  int dp = 1;  // shards: each has sequences and a cache of its own
+  int last_stage_layers = 0;  // layers of the last stage; 0: stages are as even as it goes
+  int dp = 1;                 // shards: each has sequences and a cache of its own
   // Slices that the sums of divided products are cut in: tp, or 2, 4, .. times as many, which the
   // ranks then add up in the order of all slices. 0: tp.
   int reduce_slices = 0;

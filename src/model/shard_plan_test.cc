@@ -29,6 +29,20 @@ TEST(ShardPlan, every_layer_and_expert_has_one_place) {
   }
 }
 
+TEST(ShardPlan, the_last_stage_may_have_other_layers) {
+  ModelConfig config = tiny_config();
+  config.num_hidden_layers = 78;
+  const auto sizes = [&](const MeshShape& shape) {
+    std::vector<int> all;
+    for (int rank = 0; rank < shape.pp; ++rank)
+      all.push_back(plan_shard(config, shape, rank).value().layers.size());
+    return all;
+  };
+  EXPECT_EQ(sizes({.pp = 4}), (std::vector{19, 20, 19, 20}));
+  EXPECT_EQ(sizes({.pp = 4, .last_stage_layers = 18}), (std::vector{20, 20, 20, 18}));
+  EXPECT_EQ(sizes({.pp = 4, .last_stage_layers = 75}), (std::vector{1, 1, 1, 75}));
+}
+
 TEST(ShardPlan, tensors_outside_the_layers_are_at_the_ends) {
   ModelConfig config = tiny_config();
   const MeshShape shape = {.pp = 3};
@@ -60,6 +74,12 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
             "sequence; set cp to 6 or to 1");
   EXPECT_EQ(refusal({.pp = 100}), str("pp is 100, but the model has ", config.num_hidden_layers,
                                       " layers; every stage needs one"));
+  for (const auto& [pp, last] : {std::pair(1, 1), std::pair(3, config.num_hidden_layers - 1)}) {
+    EXPECT_EQ(refusal({.pp = pp, .last_stage_layers = last}),
+              str("the last of ", pp, pp == 1 ? " stage has " : " stages has ", last, " of ",
+                  config.num_hidden_layers,
+                  " layers; every stage needs one, and the others all that are left"));
+  }
   EXPECT_EQ(refusal({.ep = 512, .dp = 512}),
             str("ep is 512, but the model has ", config.n_routed_experts,
                 " routed experts; every rank needs one"));

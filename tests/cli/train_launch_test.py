@@ -104,8 +104,29 @@ def wrong_plans_are_refused():
     for stage in ("train", "full-train"):
         done = run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16)
         check(done.returncode == 2 and "TP 4  PP 4" in done.stdout, "a launch shows its plan", done.stdout + done.stderr)
-        for part in ("planned only", "--enable-pd", "128 GPUs", "--dry-run"):
+        for part in ("planned only", "--enable-pd", "--dry-run"):
             check(part in done.stderr, "a launch is refused", done.stderr)
+    nodes = ("--model-name", "GLM-5_20layer", "--num-nodes", 6, "--no-enable-pd")
+    torchrun = {"RANK": "1", "WORLD_SIZE": "48", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+    alone = "6 nodes train by 48 processes: start `glint train train`"
+    for stage, env, words in (("train", {}, alone), ("full-train", {}, alone), ("full-train", torchrun, alone),
+                              ("train", torchrun, "give --run-id"),
+                              ("train", torchrun | {"WORLD_SIZE": "3"}, "torchrun has started 3 processes, and the layout has 48 ranks")):
+        done = run("train", stage, *nodes, env=env)
+        check(done.returncode == 2 and words in done.stderr, f"{stage} over nodes", done.stderr)
+
+
+# The command of a launch on GPUs, run on the CPU.
+def a_launch_divides_the_model(tmp):
+    args = ("--model-name", "glm5-tiny", "--model-dir", TINY.parent, "--model-local-dir", TINY.parent, "--hardware", "H200", "--num-gpus-per-node", 4,
+            "--output-dir", tmp, "--run-id", "r", "--num-rollout", 1, "--prompt-data", DATA / "train.jsonl", "--rollout-batch-size", 2,
+            "--n-samples-per-prompt", 2, "--global-batch-size", 4, "--rollout-max-response-len", 24)
+    done = run("train", "full-train", *args)
+    check(done.returncode == 2 and "TP 4  PP 1  CP 1  EP 4" in done.stdout and "4 ranks need a GPU each" in done.stderr, "no GPU", done.stdout + done.stderr)
+    words = plan(*args)["grpo"]
+    check("--backend=cuda" in words and "--tp=4" in words and "--ep=4" in words, "the layout", words)
+    text = output("train", "grpo", *words, "--backend", "cpu", "--threads", 4)
+    check("rank 3 of 4" in text and "parity: 0 of" in text and (tmp / "r/checkpoints/step-1").is_dir(), "ranks", text)
 
 
 def every_stage_runs(tmp):
@@ -159,7 +180,10 @@ def argument_lists_of_miles_run(tmp):
     refused("miles", *args, "--pipeline-model-parallel-size", 2, "--actor-num-gpus-per-node", 3, words=["a multiple of 2"])
     uneven = run("miles", *args, *sizes, "--expert-model-parallel-size", 3)
     check(uneven.returncode == 2 and "ep is 3" in uneven.stderr and "set ep to 2" in uneven.stderr, "ep", uneven.stderr)
-    refused("miles", *args, "--decoder-last-pipeline-num-layers", 18, words=["not built", "--decoder-last-pipeline-num-layers 18"])
+    one = run("miles", *args, "--decoder-last-pipeline-num-layers", 18)
+    check(one.returncode == 2 and "the last of 1 stage has 18 of 5 layers" in one.stderr, "one stage", one.stderr)
+    stages = run("miles", *args, "--save", tmp / "stages", "--load", tmp / "stages", "--pipeline-model-parallel-size", 2, "--decoder-last-pipeline-num-layers", 1)
+    check(stages.returncode == 0 and "parity: 0 of" in stages.stdout, "stages", stages.stdout + stages.stderr)
     refused("miles", *args, "--custom-rm-path", "a.b", words=["Python functions", "--rm-command"])
     refused("miles", "--save", "x", words=["--hf-checkpoint"])
     for flag, words in (("--input-key", 'has no "input"'), ("--n-samples-per-prompt", "--n-samples-per-prompt is 1")):
@@ -173,5 +197,7 @@ options_change_the_plan()
 wrong_plans_are_refused()
 with tempfile.TemporaryDirectory() as folder:
     every_stage_runs(pathlib.Path(folder))
+with tempfile.TemporaryDirectory() as folder:
+    a_launch_divides_the_model(pathlib.Path(folder))
 with tempfile.TemporaryDirectory() as folder:
     argument_lists_of_miles_run(pathlib.Path(folder))

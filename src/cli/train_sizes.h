@@ -1,0 +1,13 @@
+// Sizes of miles' layout, as those of `glint train grpo`.
+#pragma once
+
+#include "cli/train_flags.h"
+
+namespace glint {
+
+// Adds the layout that the flags of `args` have to its options. There a group of sequences, of
+// which each is on `context-parallel-size` ranks, is a shard a rank. Over several nodes ranks are
+// processes.
+Status add_layout(TranslatedTrainArgs& args);
+
+}  // namespace glint
