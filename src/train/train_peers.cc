@@ -23,6 +23,7 @@ std::string write_result(const Result<std::string>& result) {
 }
 
 Result<std::string> read_result(const std::string& text) {
+  if (text.empty()) return unavailable("a rank is lost");
   if (text.starts_with('+')) return text.substr(1);
   const std::size_t space = text.find(' ');
   return Error{static_cast<ErrorCode>(std::atoi(text.substr(1, space).c_str())),

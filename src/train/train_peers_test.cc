@@ -74,6 +74,15 @@ TEST(TrainPeers, shares_are_joined_and_that_of_a_lost_rank_is_empty) {
   EXPECT_EQ(whole, (std::vector<float>{1, 2, 0, 4}));
 }
 
+TEST(TrainPeers, nobody_agrees_once_a_rank_is_lost) {
+  const SharedGroup group = SharedGroup::map(2, -1).value();
+  group.end();
+  const auto comm = make_shared_comm(group, 1);
+  const TrainPeers peers({}, *comm, 2);
+  EXPECT_EQ(peers.agree(Ok{}).error().message, "a rank is lost");
+  EXPECT_EQ(peers.on_first([] { return Status(Ok{}); }).error().code, ErrorCode::kUnavailable);
+}
+
 TEST(TrainPeers, alone_nothing_moves) {
   const TrainPeers alone;
   EXPECT_TRUE(alone.is_first() && alone.is_alone());
