@@ -101,9 +101,10 @@ class Run {
       }
       GLINT_TRY(at_.base, base_of_run(base));
       GLINT_TRY(at_.reference, models_.open_reference(reference));
-      GLINT_TRY_STATUS(latest ? check_models(state) : Ok{});
-      return open_rollouts(from);
+      return latest ? check_models(state) : Ok{};
     }));
+    GLINT_TRY_STATUS(models_.open_engine([this] { return goes_on(); }));
+    GLINT_TRY_STATUS(peers_.on_first([&] { return open_rollouts(from); }));
     models_.open_scores();
     GLINT_TRY_STATUS(reserve());
     GrpoOptions grpo = options_.grpo();
@@ -135,7 +136,6 @@ class Run {
 
   // All that answers, grades, and tells of it.
   Status open_rollouts(const std::string& from) {
-    GLINT_TRY_STATUS(models_.open_engine([this] { return goes_on(); }));
     LoadedModel& model = models_.trainer().model();
     GroupOptions groups =
         options_.groups([this](const std::string& line) { cli_.console.note(line); });
@@ -266,7 +266,7 @@ class Run {
 
   // The evaluation before the first round, or the one in which the run before was ended.
   Status catch_up() {
-    return peers_.on_first([this]() -> Status {
+    return models_.on_engine([this]() -> Status {
       if (!evaluates() || record_->has_eval()) return Ok{};
       GLINT_TRY_STATUS(evaluate());
       return at_.round == 0 ? Status(Ok{}) : record_->write_page(0);
@@ -285,7 +285,7 @@ class Run {
       cli_.console.flush();
       if (is_last() || is_due(options_.save_interval)) GLINT_TRY_STATUS(save());
       if (evaluates()) {
-        GLINT_TRY_STATUS(peers_.on_first([this] { return evaluate(); }));
+        GLINT_TRY_STATUS(models_.on_engine([this] { return evaluate(); }));
       }
       GLINT_TRY_STATUS(peers_.on_first([&] { return record_->write_page(left); }));
     }
@@ -311,10 +311,10 @@ class Run {
   }
 
   // The first rank's, on all.
-  Result<GrpoBatch> share(const std::function<Result<GrpoBatch>()>& make) const {
+  Result<GrpoBatch> share(const std::function<Result<GrpoBatch>()>& make) {
     if (peers_.is_alone()) return make();
     GrpoBatch batch;
-    GLINT_TRY(const std::string text, peers_.on_first_text([&]() -> Result<std::string> {
+    GLINT_TRY(const std::string text, models_.on_engine_text([&]() -> Result<std::string> {
       GLINT_TRY(batch, make());
       return dump_json(to_json(batch));
     }));

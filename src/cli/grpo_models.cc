@@ -7,6 +7,7 @@
 #include "cli/generate_options.h"
 #include "cli/served_ranks.h"
 #include "quant/quantize_in_memory.h"
+#include "train/peer_followers.h"
 
 namespace glint {
 
@@ -61,7 +62,16 @@ Result<std::string> GrpoModels::open_reference(const std::string& dir) {
   return checksum;
 }
 
+bool GrpoModels::is_over_all() const {
+  return !options_.async_rollout && !options_.is_quantized() && !options_.is_elsewhere();
+}
+
 Status GrpoModels::open_engine(std::function<bool()> goes_on) {
+  if (is_over_processes()) return load_engine();
+  return peers_.on_first([&] { return open_of_first(std::move(goes_on)); });
+}
+
+Status GrpoModels::open_of_first(std::function<bool()> goes_on) {
   pool_.emplace(std::max(resolved_.threads, 1));
   if (options_.async_rollout) {
     GLINT_TRY(copy_, trainer_->weights().copy());
@@ -78,35 +88,59 @@ void GrpoModels::open_scores() {
   open(reference_, options_.kl_loss_coef != 0);
 }
 
-// Over ranks that divide the model as those that train do, all in this process; shards that only
-// share sequences are one.
+// That which trains, whose shards all have sequences of their own; on a host that threads share,
+// and of the first process alone, without shards that no expert needs.
+MeshShape GrpoModels::engine_shape() const {
+  MeshShape shape = options_.layout.shape();
+  shape.cp = 1;
+  // There each shard would read the same weights for fewer answers.
+  const bool share_host = peers_.is_alone() && trainer_->model().ops().device().is_host();
+  if (!is_over_all() || share_host) shape.dp = std::max(shape.ep / shape.tp, 1);
+  return shape;
+}
+
+// The engine's own copy, in the order of its kernels, where gradients and passes leave room.
+Packing GrpoModels::packing(std::int64_t keep_free) const {
+  if (!is_over_processes()) return Packing::kIfRoom;
+  // All look before one takes any.
+  const std::int64_t bytes = trainer_->model().load_stats().held_bytes + keep_free / peers_.size();
+  return peers_.expect_memory("a copy takes", bytes).ok() ? Packing::kAlways : Packing::kNever;
+}
+
 Status GrpoModels::load_engine() {
-  const MeshShape trained = options_.layout.shape();
   ModelOptions one = resolved_;
   GLINT_TRY(const int drafts, parse_spec(options_.spec));
   one.with_mtp = drafts > 0;
-  // The engine's own copy, in the order of its kernels, where gradients and passes leave room.
-  one.packing = Packing::kIfRoom;
   one.keep_free = OptimizerPart::bytes(trainer_->ranks().num_trained());
-  one.shape = {.tp = trained.tp,
-               .ep = trained.ep,
-               .pp = trained.pp,
-               .dp = std::max(trained.ep / trained.tp, 1)};
+  one.packing = packing(*one.keep_free);
+  one.shape = engine_shape();
+  Mesh mesh = peers_.mesh();
+  mesh.cp = &self_comm();
+  engine_ = is_over_processes() ? std::make_unique<Ranks>(one.shape, peers_.rank(), mesh)
+                                : std::make_unique<Ranks>(one.shape);
+  Status loaded = load_ranks(one);
+  if (is_over_processes()) loaded = peers_.agree(loaded);
+  GLINT_TRY_STATUS(loaded);
+  followers_.emplace(*engine_);
+  here_ = std::make_unique<EngineHere>(engine_->model(0));
+  rollouts_ = here_.get();
+  return Ok{};
+}
+
+Status GrpoModels::load_ranks(ModelOptions one) {
+  const int here = is_over_processes() ? peers_.here() : engine_->size();  // of this machine
   GLINT_TRY(BackendOptions each, backend_options(running_, cli_));
-  each.threads = one.threads = std::max(resolved_.threads / one.shape.num_ranks(), 1);
-  engine_ = std::make_unique<Ranks>(one.shape);
-  for (one.rank = 0; one.rank < engine_->size(); ++one.rank) {
-    one.mesh = engine_->mesh(one.rank);
-    each.device = device_of_rank(one.rank, engine_->size());
+  each.threads = one.threads = std::max(resolved_.threads / here, 1);
+  for (int i = 0; i < engine_->size(); ++i) {
+    one.rank = engine_->first() + i;
+    one.mesh = engine_->mesh(i);
+    each.device = device_of_rank(one.rank, here);
     GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
     GLINT_TRY(Checkpoint weights, engine_weights());
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
               load_model(one, std::move(backend), cli_, with_trained(std::move(weights))));
     engine_->add(std::move(model));
   }
-  followers_.emplace(*engine_);
-  here_ = std::make_unique<EngineHere>(engine_->model(0));
-  rollouts_ = here_.get();
   return Ok{};
 }
 
@@ -147,6 +181,7 @@ Result<Checkpoint> GrpoModels::engine_weights() {
 }
 
 Status GrpoModels::update_engine() {
+  if (is_over_processes()) return peers_.agree(take_weights());
   trainer_->gather_weights();
   return peers_.on_first([this] { return take_weights(); });
 }
@@ -164,6 +199,30 @@ Status GrpoModels::take_weights() {
   }
   followers_.emplace(*engine_);
   return Ok{};
+}
+
+Status GrpoModels::on_engine(const std::function<Status()>& work) {
+  const Result<std::string> done = on_engine_text([&]() -> Result<std::string> {
+    GLINT_TRY_STATUS(work());
+    return std::string();
+  });
+  if (!done.ok()) return done.error();
+  return Ok{};
+}
+
+Result<std::string> GrpoModels::on_engine_text(const std::function<Result<std::string>()>& work) {
+  if (!is_over_processes()) return peers_.on_first_text(work);
+  LoadedModel& model = engine_->model(0);
+  if (!peers_.is_first()) {
+    follow_first(peers_, [&](const RankPass& pass) { return model.follow(pass); });
+  }
+  return peers_.on_first_text([&] {
+    PeerFollowers others(peers_);
+    model.set_followers(&others);
+    Result<std::string> result = work();
+    model.set_followers(nullptr);
+    return result;
+  });
 }
 
 }  // namespace glint

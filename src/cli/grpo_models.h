@@ -1,5 +1,8 @@
 // The models of a `glint train grpo` run: the one that learns, the engine that answers, and where a
 // run has them a reference, and a copy of the weights that answer while others learn.
+//
+// The engine answers over the ranks that train. Where these are processes it is the first one's
+// alone, with all weights, if it answers while they train, or by quantised weights.
 #pragma once
 
 #include <memory>
@@ -16,13 +19,13 @@ namespace glint {
 
 class GrpoModels {
  public:
-  // Where ranks are processes, only the first has other models than the one that learns.
+  // Where ranks are processes, the first alone has the reference and what others answer with.
   GrpoModels(const GrpoCommandOptions& options, const TrainPeers& peers, Cli& cli)
       : options_(options), peers_(peers), cli_(cli) {}
 
   // Loads the model in `dir`, whose files are opened; `restore` also what a checkpoint there has of
-  // a run, whose state it returns. Then open_reference() and open_engine() on the first process,
-  // and open_scores(), after the state was looked at.
+  // a run, whose state it returns. Then open_reference() on the first process, and open_engine()
+  // and open_scores() on all, after the state was looked at.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
   // The model in `dir`, where the loss has a KL. The checksum of its weights; empty: there is none.
   Result<std::string> open_reference(const std::string& dir);
@@ -31,7 +34,7 @@ class GrpoModels {
   void open_scores();
 
   Trainer& trainer() { return *trainer_; }
-  // Here or elsewhere.
+  // Here or elsewhere; on the first process, within its work of on_engine().
   RolloutEngine& rollouts() { return *rollouts_; }
   GradientSource* reference() { return reference_.scores.get(); }
   // A pass of the weights that the engine has, if those that learn are others meanwhile.
@@ -39,6 +42,10 @@ class GrpoModels {
 
   // The engine takes over the weights that have learned. Not while it answers; collective.
   Status update_engine();
+  // The outcome of work that only the first process does, as TrainPeers has it, which has the
+  // engine answer.
+  Status on_engine(const std::function<Status()>& work);
+  Result<std::string> on_engine_text(const std::function<Result<std::string>()>& work);
 
  private:
   // A model under a tape of its own.
@@ -51,7 +58,14 @@ class GrpoModels {
   OpenedModel with_trained(Checkpoint weights);
   Result<Scorer> open_scorer(const std::string& dir, OpenedModel opened);
   Result<Checkpoint> engine_weights();
+  // Whether every rank that trains has the engine's of its own.
+  bool is_over_all() const;
+  bool is_over_processes() const { return is_over_all() && !peers_.is_alone(); }
+  MeshShape engine_shape() const;
+  Status open_of_first(std::function<bool()> goes_on);
   Status load_engine();
+  Packing packing(std::int64_t keep_free) const;
+  Status load_ranks(ModelOptions one);
   Status open_servers(std::function<bool()> goes_on);
   Status give_servers_weights();
   Status take_weights();
@@ -66,7 +80,7 @@ class GrpoModels {
   Scorer reference_, answering_;
   std::optional<ThreadPool> pool_;            // of the quantiser
   std::unique_ptr<Ranks> engine_;             // reads what is not packed where it was written
-  std::optional<RankThreads> followers_;      // of its first rank, whose passes all run
+  std::optional<RankThreads> followers_;      // of its first rank, those that are threads
   std::unique_ptr<ExternalEngines> servers_;  // that answer in its place
   std::unique_ptr<RolloutEngine> here_;
   RolloutEngine* rollouts_ = nullptr;

@@ -20,6 +20,7 @@ from program import GLINT, check, output, refused
 TINY, PROBLEMS = sys.argv[2], pathlib.Path(sys.argv[3]) / "train.jsonl"
 EXAMPLES = [{"prompt": f"What is {a} + {a}?", "completion": f" It is {2 * a}."} for a in range(6)]
 FOREVER = ("--steps", 100000)
+EVAL = ("--eval-prompt-data", f"{PROBLEMS}@[0:4]", "--n-samples-per-eval-prompt", 2)
 
 
 def sft(tmp, out, *args, ranks="processes", model=TINY):
@@ -89,16 +90,48 @@ def the_bits_are_those_of_threads_also_after_a_kill(tmp):
         check(losses(tmp / f"threads{name}") == losses(tmp / f"killed{name}"), "the log")
 
 
+def metrics(out):
+    """Shards of processes have caches of their own."""
+    return [{key: value for key, value in json.loads(line).items() if not key.startswith("perf/") and "cache" not in key} for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
 def rewards_train_the_same_bits(tmp):
-    kinds = (("--kl-loss-coef", "0.1", "--dp", 2, "--rollout-temperature", "0.9"), ("--async-rollout", "--tp", 2))
-    for name, more in zip(("kl", "async"), kinds):
+    """Each rank's process has the engine's rank as well, whose answers of other shards come to the first; where it answers beside training, the first alone."""
+    kinds = {"kl": ("--kl-loss-coef", "0.1", "--dp", 2, "--rollout-temperature", "0.9"), "async": ("--async-rollout", "--tp", 2),
+             "stages": ("--tp", 2, "--pp", 2, "--threads", 4, "--use-rollout-routing-replay"), "experts": ("--ep", 2, "--spec", "mtp:2", *EVAL)}
+    for name, more in kinds.items():
         for ranks in ("threads", "processes"):
             text = output(*grpo(tmp, f"{name}-{ranks}", ranks, *more))
             check(text.count("parity: 0 of ") == 2, "parity", text)
+        check(("dp send " in text) == (name in ("kl", "experts")), "the second shard answers", text)
+        check(("pp send " in text) == (name == "stages"), "the second stage answers", text)
         same_files(tmp / f"{name}-threads/step-2", tmp / f"{name}-processes/step-2")
-        metrics = [[{key: value for key, value in json.loads(line).items() if not key.startswith("perf/") and "time" not in key}
-                    for line in (tmp / f"{name}-{ranks}/metrics.jsonl").read_text().splitlines()] for ranks in ("threads", "processes")]
-        check(metrics[0] == metrics[1], "metrics", metrics)
+        check(metrics(tmp / f"{name}-threads") == metrics(tmp / f"{name}-processes"), "metrics", metrics(tmp / f"{name}-threads"))
+
+
+def answers_are_cut_off(tmp):
+    """Ranks are killed, and ended, while they answer."""
+    long = ("--tp", 2, "--entropy-coef", "0.1", *EVAL, "--eval-interval", 1, "--eval-max-response-len", 300, "--rollout-regex", "[a-z]{4000}")
+    output(*grpo(tmp, "whole", "threads", *long, "--eval-max-response-len", 12))
+    with start(*grpo(tmp, "killed", "processes", *long, "--save-interval", 1)) as process:
+        first = pids_of(process)
+        read_to(process, "step-1")
+        time.sleep(0.1)
+        os.kill(first[1], signal.SIGKILL)
+        second = pids_of(process)
+        rest, said = process.communicate(timeout=60)
+    check(process.returncode == 0 and f"rank 1 (process {first[1]}) has ended; all ranks start again" in said, "it goes on", (rest, said))
+    check("eval after 1 round:" in rest and "round 1 of" not in rest, "the evaluation is made anew", rest)
+    gone(first + second)
+    same_files(tmp / "whole/step-2", tmp / "killed/step-2")
+    with start(*grpo(tmp, "ended", "processes", *long, "--save-interval", 0)) as process:
+        pids = pids_of(process)
+        read_to(process, "round 1 of")
+        process.send_signal(signal.SIGTERM)
+        rest, said = process.communicate(timeout=60)
+    check(process.returncode == 0 and "ended by a signal after 1 of 2 rounds" in rest and said == "", "it ends well", (rest, said))
+    check("eval after 1 round:" not in rest and (tmp / "ended/step-1/model.safetensors").exists(), "it saves", rest)
+    gone(pids)
 
 
 def signals_end_all(tmp):
@@ -217,7 +250,7 @@ def launched_ranks_are_one_run_and_end_together(tmp):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for test in (the_bits_are_those_of_threads_also_after_a_kill, rewards_train_the_same_bits, signals_end_all, faults_have_an_end,
+    for test in (the_bits_are_those_of_threads_also_after_a_kill, rewards_train_the_same_bits, answers_are_cut_off, signals_end_all, faults_have_an_end,
                  launched_ranks_are_one_run_and_end_together, a_rank_that_freezes_or_ends_before_all_have_met_is_lost):
         begin = time.monotonic()
         test(pathlib.Path(folder))

@@ -1,0 +1,39 @@
+// PeerFollowers: the processes of training as followers (runtime/rank_pass.h) of the first, while
+// its model answers. They hear passes in a thread of their own, so that the first never waits until
+// one has been run.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "runtime/rank_pass.h"
+#include "train/train_peers.h"
+
+namespace glint {
+
+// The first's side: a session, in which nothing else may use the peers' group.
+class PeerFollowers final : public Followers {
+ public:
+  // `peers` outlives it; the others call follow_first().
+  explicit PeerFollowers(const TrainPeers& peers) : peers_(peers) {}
+  ~PeerFollowers() override;
+
+  void start(RankPass pass) override;
+  Status finish() override;
+  // The trainer's, which each takes over between sessions.
+  bool have_leaders_weights() const override { return true; }
+  Status state() const override;
+  void lose(const std::string& why) override;
+  // They end together: who is lost stays so.
+  Status restart(const std::function<Status()>&) override { return state(); }
+
+ private:
+  const TrainPeers& peers_;
+  mutable std::mutex mutex_;
+  Status state_ = Ok{};
+};
+
+// The others': follow(pass) of each, in order, until the session ends, or the group does.
+void follow_first(const TrainPeers& peers, const std::function<Status(const RankPass&)>& follow);
+
+}  // namespace glint
