@@ -1,5 +1,6 @@
 """Ranks of two machines, which here are two network namespaces: they find each other by torchrun's variables and talk over TCP; a
-rank or its agent that is killed and a link that is taken down cost time, and none of 64 streams a token.
+rank or its agent that is killed and a link that is taken down cost time, and none of 64 streams a token. Training over them has
+the bits of one process.
 
     two_machines_test.py GLINT MODEL_DIR        as root
 """
@@ -9,6 +10,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -50,8 +52,8 @@ def on(machine, *command):
     return ["ip", "netns", "exec", NAMES[machine], *map(str, command)]
 
 
-def variables(rank):
-    return {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": HOSTS[0], "MASTER_PORT": "29500"}
+def variables(rank, ranks=2):
+    return {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks // 2), "MASTER_ADDR": HOSTS[0], "MASTER_PORT": "29500"}
 
 
 class OverTwoMachines(Served):
@@ -157,8 +159,26 @@ def serves(machines, pool, layout, expected, faults, typed=False):
             follower.die()
 
 
+def trains(folder, layout, ranks=4):
+    """Answers, and learns from them, by a process for each rank, of which each machine has half."""
+    prompts = HERE.parents[1] / "models/rl/train.jsonl"
+    line = [GLINT, "train", "grpo", MODEL, "--prompt-data", prompts, "--rm-type", "math", "--num-rollout", 2, "--rollout-batch-size", 4,
+            "--n-samples-per-prompt", 4, "--rollout-max-response-len", 40, "--lr", "1e-4", *layout]
+    threads, processes = (pathlib.Path(folder) / name for name in ("threads", "processes"))
+    subprocess.run([*map(str, line), "--threads", str(ranks), "--save", threads], stdout=subprocess.DEVNULL, check=True)
+    running = [subprocess.Popen(on(rank * 2 // ranks, *line, "--ranks", "processes", "--threads", 2, "--save", processes), env=variables(rank, ranks),
+                                stdout=subprocess.DEVNULL) for rank in range(ranks)]
+    assert [one.wait(120) for one in running] == [0] * ranks
+    name = "step-2/model.safetensors"
+    assert (threads / name).read_bytes() == (processes / name).read_bytes(), layout
+    print(*layout, ": training on two machines has the bits of one process", flush=True)
+
+
 with Machines() as machines, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
     serves(machines, pool, ("--tp", 2), alone(pool, "--reduce-slices", 2), (loses_a_rank, loses_the_link))
     serves(machines, pool, ("--pp", 2), alone(pool), (loses_an_agent, loses_the_link))
     serves(machines, pool, ("--tp", 2, "--pp", 2), alone(pool, "--reduce-slices", 2), (loses_a_rank, loses_the_link), typed=True)
     serves(machines, pool, ("--dp", 2, "--ep", 2), alone(pool), (loses_a_rank, loses_the_link), typed=True)
+    for layout in (("--tp", 2, "--pp", 2), ("--tp", 2, "--ep", 4, "--dp", 2)):
+        with tempfile.TemporaryDirectory() as folder:
+            trains(folder, layout)
