@@ -4,8 +4,8 @@
 
 namespace glint {
 
-MemorySource::MemorySource(std::string name, std::vector<StoredTensor> tensors)
-    : name_(std::move(name)), tensors_(std::move(tensors)) {
+MemorySource::MemorySource(std::string name, std::vector<StoredTensor> tensors, bool is_of_rank)
+    : name_(std::move(name)), tensors_(std::move(tensors)), is_of_rank_(is_of_rank) {
   for (const StoredTensor& tensor : tensors_) {
     GLINT_CHECK(by_name_.emplace(tensor.name, &tensor).second, "two tensors of one name");
   }

@@ -13,7 +13,7 @@ namespace glint {
 class MemorySource : public TensorSource {
  public:
   // `name` is what error messages call it. Names of tensors are distinct.
-  MemorySource(std::string name, std::vector<StoredTensor> tensors);
+  MemorySource(std::string name, std::vector<StoredTensor> tensors, bool is_of_rank = false);
   MemorySource(const MemorySource&) = delete;
   MemorySource& operator=(const MemorySource&) = delete;
 
@@ -21,10 +21,12 @@ class MemorySource : public TensorSource {
   const StoredTensor* find(std::string_view name) const override;
   const std::string& file_name(int) const override { return name_; }
   const std::string& name() const override { return name_; }
+  bool is_of_rank() const override { return is_of_rank_; }
 
  private:
   const std::string name_;
   const std::vector<StoredTensor> tensors_;
+  const bool is_of_rank_;
   std::unordered_map<std::string_view, const StoredTensor*> by_name_;
 };
 

@@ -68,6 +68,8 @@ class TensorSource {
   virtual const std::string& file_name(int file) const = 0;
   // The whole source, for error messages: its only file, or its directory.
   virtual const std::string& name() const = 0;
+  // Whether it has one rank's parts of what ranks divide, each as a tensor of the part's shape.
+  virtual bool is_of_rank() const { return false; }
 };
 
 }  // namespace glint

@@ -19,9 +19,11 @@ Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool r
   GLINT_TRY(LaidOutRanks layout,
             lay_out(options_.layout.shape(), running_, resolved_, cli_, peers_));
   running_.backend = layout.backend;
-  GLINT_TRY(trainer_,
-            Trainer::open({.model = layout.model, .adamw = options_.adamw(), .peers = peers_},
-                          std::move(layout.backends), {}, std::move(opened)));
+  GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
+                                     .adamw = options_.adamw(),
+                                     .peers = peers_,
+                                     .gathers = !is_over_all()},
+                                    std::move(layout.backends), {}, std::move(opened)));
   if (!restore) return Json();
   return trainer_->restore(dir);
 }
@@ -181,7 +183,10 @@ Result<Checkpoint> GrpoModels::engine_weights() {
 }
 
 Status GrpoModels::update_engine() {
-  if (is_over_processes()) return peers_.agree(take_weights());
+  if (is_over_processes()) {
+    if (engine_->model(0).has_mtp()) trainer_->give_embedding();
+    return peers_.agree(take_weights());
+  }
   trainer_->gather_weights();
   return peers_.on_first([this] { return take_weights(); });
 }

@@ -58,8 +58,11 @@ std::string ranks_text(const Json& ranks) {
     const Json* const pid = rank.find("pid");
     text += str("rank ", rank.find("rank")->as_int(), " of ", all.size(),
                 pid ? str(" (process ", pid->as_int(), ")") : std::string(), ": weights ",
-                bytes_text(*rank.find("weight_bytes")), ", gradients ",
-                bytes_text(*rank.find("gradient_bytes")));
+                bytes_text(*rank.find("weight_bytes")));
+    if (const Json* const bytes = rank.find("memory_of_weights")) {
+      text += str(" (of its process ", bytes_text(*bytes), ")");
+    }
+    text += str(", gradients ", bytes_text(*rank.find("gradient_bytes")));
     if (const Json* const bytes = rank.find("optimizer_bytes")) {
       text += str(", optimiser ", bytes_text(*bytes));
     }

@@ -26,8 +26,8 @@ class Finder {
     if (needs_head &&
         !weights_.lm_head) {  // tied, but a head that is there all the same is the one to use
       const char* name = checkpoint_.has_weight("lm_head") ? "lm_head" : "model.embed_tokens";
-      GLINT_TRY(Weight head, checkpoint_.weight(name, c_.vocab_size, c_.hidden_size));
       const ModelTensor& embedding = weights_.tensors.front();
+      GLINT_TRY(Weight head, stored(embedding, name));
       filling_ = &weights_;
       head.id = id_of(embedding);
       GLINT_TRY(weights_.lm_head, cut(head, embedding, 0));
@@ -115,8 +115,8 @@ class Finder {
 
   Status load(const ModelTensor& tensor, KvHalves halves) {
     GLINT_TRY(const Weight kv_b, whole(tensor, 0));
-    const HeadRange heads =
-        options_.shard ? options_.shard->heads : HeadRange{0, c_.num_attention_heads};
+    HeadRange heads = options_.shard ? options_.shard->heads : HeadRange{0, c_.num_attention_heads};
+    if (is_of_rank()) heads.first = 0;
     GLINT_TRY_STATUS(
         split_kv_b(kv_b, {c_, heads, options_.activations, pool_, weights_.owned}, halves));
     check_weight("w_uk", (*halves.w_uk)[0]);
@@ -124,9 +124,17 @@ class Finder {
     return Ok{};
   }
 
+  bool is_of_rank() const { return checkpoint_.source().is_of_rank(); }
+  // All that the checkpoint has of it.
+  Result<Weight> stored(const ModelTensor& tensor, const std::string& name) {
+    std::int64_t rows = tensor.rows, cols = tensor.cols;
+    if (is_of_rank() && !options_.shard->is_whole(tensor)) {
+      (is_summed(tensor, *options_.shard) ? cols : rows) /= options_.shard->shape.tp;
+    }
+    return checkpoint_.weight(name, rows, cols);
+  }
   Result<Weight> whole(const ModelTensor& tensor, int copy) {
-    GLINT_TRY(Weight weight,
-              checkpoint_.weight(tensor.name_of_copy(copy), tensor.rows, tensor.cols));
+    GLINT_TRY(Weight weight, stored(tensor, tensor.name_of_copy(copy)));
     check_weight(tensor.name.c_str(), weight);
     weight.id = id_of(tensor);
     return weight;
@@ -140,7 +148,7 @@ class Finder {
     return cut(all, tensor, slice_);
   }
   Result<Weight> cut(const Weight& all, const ModelTensor& tensor, int slice) {
-    if (!options_.shard) return all;
+    if (!options_.shard || is_of_rank()) return all;
     GLINT_TRY(const Weight part,
               part_of(all, tensor, *options_.shard, slice, {pool_, filling_->owned}));
     check_weight(tensor.name.c_str(), part);

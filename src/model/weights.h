@@ -81,7 +81,7 @@ struct WeightOptions {
 // Finds every weight of the model, or of a rank's part of it, in host memory and checks its shape;
 // reads no weight but kv_b_proj, and what it has to copy to cut
 // it (cut_weight.h). Fails with one sentence that names the tensor. `checkpoint` must
-// outlive the result.
+// outlive the result; if it is of a rank, that is `options.shard`, with a slice a rank.
 Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
                                   const WeightOptions& options, ThreadPool& pool);
 

@@ -98,10 +98,11 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   }
   GLINT_TRY_STATUS(
       all->on_all([&](int rank, const OnPart&) { return all->model(rank).connect_ranks(); }));
+  GLINT_TRY_STATUS(all->check_same_files());
   return all;
 }
 
-Status TrainRanks::make_parameters() {
+Status TrainRanks::check_same_files() {
   const std::vector<std::string> read =
       peers_.gather(peers_.is_alone() ? "" : model().fingerprint());
   for (std::size_t rank = 1; rank < read.size(); ++rank) {
@@ -109,6 +110,10 @@ Status TrainRanks::make_parameters() {
     return invalid(str("rank ", rank, " has read another checkpoint in ", model().options().dir,
                        " than the first rank; give all machines the same files"));
   }
+  return Ok{};
+}
+
+Status TrainRanks::make_parameters() {
   for (int rank = 0; rank < size(); ++rank) {
     Part& part = parts_[static_cast<std::size_t>(rank)];
     GLINT_TRY(Parameters parameters,

@@ -7,8 +7,8 @@
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
 #include "model/inventory.h"
+#include "train/as_tensor.h"
 #include "train/parameter_file.h"
-#include "train/parameter_part.h"
 
 namespace glint {
 namespace {
@@ -18,26 +18,32 @@ constexpr std::int64_t kBlock = 1 << 15;
 
 std::size_t element_bytes(StoredType type) { return type == StoredType::kF32 ? 4 : 2; }
 
+StoredType type_of(bool is_f32) { return is_f32 ? StoredType::kF32 : StoredType::kBF16; }
+
 // The tensor as the checkpoint stores it; f16 as f32.
-Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& checkpoint) {
-  StoredTensor result = {.name = tensor.name_of_copy(copy), .shape = {tensor.cols}};
-  Tensor data;
-  if (tensor.is_matrix()) {
-    GLINT_TRY(const Weight weight, checkpoint.weight(result.name, tensor.rows, tensor.cols));
-    result.name += ".weight";
-    result.shape = {tensor.rows, tensor.cols};
-    data = weight.data;
-    if (weight.format != WeightFormat::kF32 && weight.format != WeightFormat::kBF16) {
-      return invalid(
-          str(result.name, " is stored in ", name_of(weight.format),
-              "; training needs bf16 or f32, as glint quantize --format bf16 writes it"));
-    }
-  } else {
-    GLINT_TRY(data, checkpoint.vector(result.name, tensor.cols));
+Result<TensorSpec> spec_of(const ModelTensor& tensor, int copy, Checkpoint& checkpoint) {
+  TensorSpec spec = {.name = tensor.name_of_copy(copy), .shape = {tensor.cols}};
+  if (!tensor.is_matrix()) {
+    GLINT_TRY(const Tensor vector, checkpoint.vector(spec.name, tensor.cols));
+    spec.type = type_of(vector.dtype == DType::kF32);
+    return spec;
   }
-  result.type = data.dtype == DType::kF32 ? StoredType::kF32 : StoredType::kBF16;
-  result.bytes = data.bytes();
-  return result;
+  GLINT_TRY(const WeightFormat format, checkpoint.format(spec.name, tensor.rows, tensor.cols));
+  spec.name += ".weight";
+  if (format != WeightFormat::kF32 && format != WeightFormat::kBF16) {
+    return invalid(str(spec.name, " is stored in ", name_of(format),
+                       "; training needs bf16 or f32, as glint quantize --format bf16 writes it"));
+  }
+  spec.type = type_of(format == WeightFormat::kF32);
+  spec.shape = {tensor.rows, tensor.cols};
+  return spec;
+}
+
+Result<Tensor> data_of(const ModelTensor& tensor, int copy, Checkpoint& checkpoint) {
+  const std::string name = tensor.name_of_copy(copy);
+  if (!tensor.is_matrix()) return checkpoint.vector(name, tensor.cols);
+  GLINT_TRY(const Weight weight, checkpoint.weight(name, tensor.rows, tensor.cols));
+  return weight.data;
 }
 
 Result<Buffer> memory_for(std::size_t bytes, const TrainPeers& peers = {}) {
@@ -64,46 +70,92 @@ void round_to(StoredType type, std::span<const float> values, std::byte* to, Thr
 
 }  // namespace
 
-Result<TrainedWeights> TrainedWeights::make(LoadedModel& model, const TrainPeers& peers) {
-  const std::string dir = model.options().dir;
-  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
-  GLINT_TRY_STATUS(peers.expect_room_for_copies(checkpoint));
-  const ModelConfig& config = model.config();
-  const bool has_mtp = holds_mtp_layer(config, checkpoint.source());
+Result<TrainedWeights> TrainedWeights::make(LoadedModel& model, const TrainPeers& peers,
+                                            bool whole) {
   TrainedWeights all;
-  all.name_ = dir;
-  std::size_t bytes = 0;
-  for (const ModelTensor& tensor : model_tensors(config)) {
-    if (config.is_mtp(tensor.layer) && !has_mtp) continue;
-    all.first_[tensor.name] = all.tensors_.size();
-    for (int copy = 0; copy < tensor.num_copies(); ++copy) {
-      GLINT_TRY(StoredTensor one, stored(tensor, copy, checkpoint));
-      bytes += round_up(one.bytes.size(), kAlignment);
-      all.tensors_.push_back(std::move(one));
-    }
-  }
-  GLINT_TRY(all.memory_, memory_for(bytes, peers));
+  all.name_ = model.options().dir;
   all.belong_to_one_rank_ = !peers.is_alone();
-  std::byte* at = all.memory_.data();
-  for (StoredTensor& tensor : all.tensors_) {
-    std::memcpy(at, tensor.bytes.data(), tensor.bytes.size());
-    tensor.bytes = {at, tensor.bytes.size()};
-    at += round_up(tensor.bytes.size(), kAlignment);
-  }
+  if (all.belong_to_one_rank_ && !whole) all.part_ = model.shard();
+  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(all.name_));
+  GLINT_TRY_STATUS(peers.expect_room_for_copies(checkpoint));
+  GLINT_TRY_STATUS(all.find(model.config(), checkpoint));
+  GLINT_TRY(all.memory_, memory_for(all.lay_out(nullptr), peers));
+  all.lay_out(all.memory_.data());
+  GLINT_TRY_STATUS(all.fill(checkpoint));
+  if (all.part_) all.files_ = std::move(checkpoint);
   GLINT_TRY_STATUS(model.update_weights(all.checkpoint()));
   return all;
+}
+
+Status TrainedWeights::find(const ModelConfig& config, Checkpoint& checkpoint) {
+  const bool has_mtp = holds_mtp_layer(config, checkpoint.source());
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    if (config.is_mtp(tensor.layer) && !has_mtp) continue;
+    Entry entry = {.tensor = tensor, .box = {}, .first = tensors_.size()};
+    const bool is_here = !part_ || part_->holds(tensor, config, has_mtp);
+    if (is_here) entry.box = box_of(tensor, part_.value_or(ShardPlan()));
+    for (int copy = 0; copy < tensor.num_copies(); ++copy) {
+      GLINT_TRY(TensorSpec spec, spec_of(tensor, copy, checkpoint));
+      StoredTensor& one = tensors_.emplace_back();
+      one.name = spec.name, one.type = spec.type, one.shape = spec.shape;
+      if (is_here && tensor.is_matrix()) one.shape = {entry.box.rows, entry.box.cols};
+      specs_.push_back(std::move(spec));
+    }
+    place_of_[tensor.name] = table_.size();
+    table_.push_back(std::move(entry));
+  }
+  return Ok{};
+}
+
+// Gives what is here its places from `begin` on; bytes of all.
+std::size_t TrainedWeights::lay_out(std::byte* begin) {
+  std::size_t bytes = 0;
+  for (const Entry& entry : table_) {
+    for (std::int64_t copy = 0; copy < entry.box.copies; ++copy) {
+      StoredTensor& tensor =
+          tensors_[entry.first + static_cast<std::size_t>(entry.box.copy + copy)];
+      const std::size_t size =
+          static_cast<std::size_t>(entry.box.rows * entry.box.cols) * element_bytes(tensor.type);
+      if (begin) tensor.bytes = {begin + bytes, size};
+      bytes += round_up(size, kAlignment);
+    }
+  }
+  return bytes;
+}
+
+Status TrainedWeights::fill(Checkpoint& checkpoint) {
+  for (const Entry& entry : table_) {
+    const auto& [tensor, box, first] = entry;
+    for (std::int64_t copy = box.copy; copy < box.copy + box.copies; ++copy) {
+      GLINT_TRY(const Tensor data, data_of(tensor, static_cast<int>(copy), checkpoint));
+      const std::size_t number = first + static_cast<std::size_t>(copy);
+      const std::size_t size = element_bytes(tensors_[number].type);
+      for (const Stretch& s : stretches_of(tensor, {0, 1, box.row, box.rows, box.col, box.cols})) {
+        std::memcpy(at(number) + static_cast<std::size_t>(s.in_part) * size,
+                    data.data + static_cast<std::size_t>(s.in_whole) * size,
+                    static_cast<std::size_t>(s.count) * size);
+      }
+      checkpoint.release_copies();
+    }
+  }
+  return Ok{};
+}
+
+// tensors_ only reads.
+std::byte* TrainedWeights::at(std::size_t tensor) const {
+  return memory_.data() + (tensors_[tensor].bytes.data() - memory_.data());
 }
 
 Result<TrainedWeights> TrainedWeights::copy() const {
   TrainedWeights all;
   all.name_ = name_;
+  all.part_ = part_;
+  all.table_ = table_;
+  all.place_of_ = place_of_;
+  all.specs_ = specs_;
   all.tensors_ = tensors_;
-  all.first_ = first_;
   GLINT_TRY(all.memory_, memory_for(memory_.bytes()));
-  for (StoredTensor& tensor : all.tensors_) {
-    const auto offset = tensor.bytes.data() - memory_.data();
-    tensor.bytes = {all.memory_.data() + offset, tensor.bytes.size()};
-  }
+  all.lay_out(all.memory_.data());
   all.take(*this);
   return all;
 }
@@ -111,6 +163,35 @@ Result<TrainedWeights> TrainedWeights::copy() const {
 void TrainedWeights::take(const TrainedWeights& other) {
   GLINT_CHECK(memory_.bytes() == other.memory_.bytes(), "weights of another model");
   std::memcpy(memory_.data(), other.memory_.data(), memory_.bytes());
+}
+
+std::vector<TrainedWeights::Piece> TrainedWeights::pieces_of(const ModelTensor& tensor,
+                                                             const ShardPlan& shard) const {
+  const Entry& entry = entry_of(tensor);
+  const auto piece = [&](std::int64_t copy, std::int64_t begin, std::int64_t in_part,
+                         std::int64_t count) -> Piece {
+    const std::size_t number = entry.first + static_cast<std::size_t>(copy);
+    const StoredType type = tensors_[number].type;
+    return {at(number) + static_cast<std::size_t>(begin) * element_bytes(type), type, in_part,
+            count};
+  };
+  std::vector<Piece> all;
+  if (part_) {
+    const std::int64_t each = entry.box.rows * entry.box.cols;
+    for (std::int64_t c = 0; c < entry.box.copies; ++c)
+      all.push_back(piece(entry.box.copy + c, 0, c * each, each));
+    return all;
+  }
+  // In a stretch of several experts each is a tensor of its own.
+  const std::int64_t size = tensor.elements();
+  for (Stretch rest : stretches_of(tensor, box_of(tensor, shard))) {
+    while (rest.count > 0) {
+      const std::int64_t count = std::min(rest.count, size - rest.in_whole % size);
+      all.push_back(piece(rest.in_whole / size, rest.in_whole % size, rest.in_part, count));
+      rest = {rest.in_whole + count, rest.in_part + count, rest.count - count};
+    }
+  }
+  return all;
 }
 
 void TrainedWeights::write(const Parameter& p, std::span<const float> values, LoadedModel& model,
@@ -123,41 +204,35 @@ void TrainedWeights::write(const Parameter& p, std::span<const float> values, Lo
     to_checkpoint_order(p, values, turned);
   }
   const std::span<const float> part = p.is_kv_b() ? turned : values;
-  const std::int64_t size = p.tensor.elements();
-  const std::size_t first = first_.at(p.tensor.name);
-  // In a stretch of several experts each is a tensor of its own.
-  std::vector<Stretch> all;
-  for (Stretch rest : stretches_of(p.tensor, box_of(p.tensor, model.shard()))) {
-    while (rest.count > 0) {
-      const std::int64_t count = std::min(rest.count, size - rest.in_whole % size);
-      all.push_back({rest.in_whole, rest.in_part, count});
-      rest = {rest.in_whole + count, rest.in_part + count, rest.count - count};
-    }
-  }
-  const auto write_one = [&](const Stretch& stretch, ThreadPool* own) {
-    const StoredTensor& tensor =
-        tensors_[first + static_cast<std::size_t>(stretch.in_whole / size)];
-    // tensors_ only reads.
-    std::byte* const to =
-        memory_.data() + (tensor.bytes.data() - memory_.data()) +
-        static_cast<std::size_t>(stretch.in_whole % size) * element_bytes(tensor.type);
-    const auto from = part.subspan(static_cast<std::size_t>(stretch.in_part),
-                                   static_cast<std::size_t>(stretch.count));
-    own ? round_to(tensor.type, from, to, *own) : round_to(tensor.type, from, to);
+  const std::vector<Piece> all = pieces_of(p.tensor, model.shard());
+  const auto from = [&](const Piece& piece) {
+    return part.subspan(static_cast<std::size_t>(piece.in_part),
+                        static_cast<std::size_t>(piece.count));
   };
-  if (all.size() == 1) return write_one(all[0], &pool);
-  pool.run(std::ssize(all),
-           [&](std::int64_t i, int) { write_one(all[static_cast<std::size_t>(i)], nullptr); });
+  if (all.size() == 1) return round_to(all[0].type, from(all[0]), all[0].at, pool);
+  pool.run(std::ssize(all), [&](std::int64_t i, int) {
+    const Piece& piece = all[static_cast<std::size_t>(i)];
+    round_to(piece.type, from(piece), piece.at);
+  });
 }
 
 void TrainedWeights::write(const ModelTensor& all, std::span<const float> whole, ThreadPool& pool) {
+  GLINT_CHECK(!part_, "a whole tensor where a part is");
   const auto size = static_cast<std::size_t>(all.elements());
+  const std::size_t first = entry_of(all).first;
   for (int copy = 0; copy < all.num_copies(); ++copy) {
-    const auto at = static_cast<std::size_t>(copy);
-    const StoredTensor& tensor = tensors_[first_.at(all.name) + at];
-    // tensors_ only reads.
-    std::byte* const to = memory_.data() + (tensor.bytes.data() - memory_.data());
-    round_to(tensor.type, whole.subspan(at * size, size), to, pool);
+    const auto c = static_cast<std::size_t>(copy);
+    round_to(tensors_[first + c].type, whole.subspan(c * size, size), at(first + c), pool);
+  }
+}
+
+void TrainedWeights::give_embedding(Comm& pp) {
+  if (pp.size() == 1) return;
+  for (const Entry& entry : table_) {
+    if (entry.tensor.role != TensorRole::kEmbedding) continue;
+    const Tensor bytes = as_tensor(std::span(at(entry.first), tensors_[entry.first].bytes.size()));
+    if (pp.rank() == 0) pp.send(bytes, pp.size() - 1);
+    if (pp.rank() + 1 == pp.size()) pp.recv(bytes, 0);
   }
 }
 
@@ -190,38 +265,72 @@ Status TrainedWeights::place(LoadedModel& model) const {
   return model.update_weights(checkpoint());
 }
 
-std::vector<float> TrainedWeights::read(const ModelTensor& all, ThreadPool& pool) const {
-  std::vector<float> values(static_cast<std::size_t>(all.parameters()));
-  std::size_t at = first_.at(all.name), done = 0;
-  for (int copy = 0; copy < all.num_copies(); ++copy, ++at) {
-    const StoredTensor& tensor = tensors_[at];
-    float* const to = &values[done];
-    pool.run_blocks(all.elements(), kBlock, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        to[i] = tensor.type == StoredType::kF32
-                    ? reinterpret_cast<const float*>(tensor.bytes.data())[i]
-                    : to_float(reinterpret_cast<const BF16*>(tensor.bytes.data())[i]);
-      }
-    });
-    done += static_cast<std::size_t>(all.elements());
+std::vector<float> TrainedWeights::read(const ModelTensor& tensor, ThreadPool& pool) const {
+  const Entry& entry = entry_of(tensor);
+  std::vector<float> values(static_cast<std::size_t>(entry.box.size()));
+  const std::int64_t each = entry.box.rows * entry.box.cols;
+  for (std::int64_t c = 0; c < entry.box.copies; ++c) {
+    const std::size_t number = entry.first + static_cast<std::size_t>(entry.box.copy + c);
+    to_floats({at(number), tensors_[number].type, c * each, each}, values, pool);
   }
   return values;
 }
 
-void TrainedWeights::read(const Parameter& p, std::span<float> values, ThreadPool& pool) const {
-  from_checkpoint_order(p, read(p.tensor, pool), values);
+void TrainedWeights::read(const Parameter& p, const ShardPlan& shard, std::span<float> values,
+                          ThreadPool& pool) const {
+  std::vector<float> stored(values.size());
+  for (const Piece& piece : pieces_of(p.tensor, shard)) to_floats(piece, stored, pool);
+  from_checkpoint_order(p, stored, values);
 }
 
-std::vector<TensorSpec> TrainedWeights::specs() const {
-  std::vector<TensorSpec> specs;
-  for (const StoredTensor& tensor : tensors_) {
-    specs.push_back({.name = tensor.name, .type = tensor.type, .shape = tensor.shape});
+// The numbers of a piece at their places in the part.
+void TrainedWeights::to_floats(const Piece& piece, std::span<float> part, ThreadPool& pool) {
+  pool.run_blocks(piece.count, kBlock, [&](std::int64_t begin, std::int64_t end) {
+    float* const to = part.data() + piece.in_part;
+    for (std::int64_t i = begin; i < end; ++i) {
+      to[i] = piece.type == StoredType::kF32 ? reinterpret_cast<const float*>(piece.at)[i]
+                                             : to_float(reinterpret_cast<const BF16*>(piece.at)[i]);
+    }
+  });
+}
+
+Status TrainedWeights::save(const CheckpointWriter& writer, const ModelTensor& tensor,
+                            std::span<const float> whole, ThreadPool& pool) const {
+  const auto size = static_cast<std::size_t>(tensor.elements());
+  for (int copy = 0; copy < tensor.num_copies(); ++copy) {
+    const auto c = static_cast<std::size_t>(copy);
+    const std::size_t number = entry_of(tensor).first + c;
+    std::vector<std::byte> bytes(size * element_bytes(specs_[number].type));
+    round_to(specs_[number].type, whole.subspan(c * size, size), bytes.data(), pool);
+    GLINT_TRY_STATUS(writer.write(number, 0, bytes));
   }
-  return specs;
+  return Ok{};
+}
+
+Status TrainedWeights::save_others(const CheckpointWriter& writer,
+                                   std::span<const ModelTensor> saved) {
+  for (const auto& [tensor, box, first] : table_) {
+    const std::string& name = tensor.name;
+    if (std::ranges::any_of(saved, [&](const ModelTensor& one) { return one.name == name; })) {
+      continue;
+    }
+    for (int copy = 0; copy < tensor.num_copies(); ++copy) {
+      const std::size_t number = first + static_cast<std::size_t>(copy);
+      std::span<const std::byte> bytes = tensors_[number].bytes;
+      Tensor data;
+      if (files_) {
+        GLINT_TRY(data, data_of(tensor, copy, *files_));
+        bytes = data.bytes();
+      }
+      GLINT_TRY_STATUS(writer.write(number, 0, bytes));
+      if (files_) files_->release_copies();
+    }
+  }
+  return Ok{};
 }
 
 Checkpoint TrainedWeights::checkpoint() const {
-  return Checkpoint(std::make_unique<MemorySource>(name_, tensors_));
+  return Checkpoint(std::make_unique<MemorySource>(name_, tensors_, part_.has_value()));
 }
 
 }  // namespace glint

@@ -107,7 +107,8 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
                                        std::move(opened), t.options_.peers));
   TrainRanks& ranks = *t.ranks_;
   t.source_dir_ = t.options_.model.dir;
-  GLINT_TRY(t.weights_, TrainedWeights::make(ranks.model(), ranks.peers()));
+  const bool whole = t.options_.gathers && ranks.peers().is_first();
+  GLINT_TRY(t.weights_, TrainedWeights::make(ranks.model(), ranks.peers(), whole));
   for (int rank = 1; rank < ranks.size(); ++rank) {
     GLINT_TRY_STATUS(ranks.model(rank).update_weights(t.weights().checkpoint()));
   }
@@ -124,10 +125,12 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
       str("the optimiser's state of ", count, " parameters takes"), bytes));
   t.whole_.reserve(most);
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    t.optimizer_.emplace_back(ranks.parameters(rank), ranks.mesh(rank));
-  }
-  for (const ModelTensor& tensor : ranks.trained()) {
-    t.give_out(OptimizerPart::Value::kMaster, tensor, t.weights().read(tensor, ranks.pool()));
+    OptimizerPart& part = t.optimizer_.emplace_back(ranks.parameters(rank), ranks.mesh(rank));
+    for (const Parameter& p : ranks.parameters(rank).all()) {
+      std::vector<float> values(static_cast<std::size_t>(p.count()));
+      t.weights().read(p, ranks.model(rank).shard(), values, ranks.pool(rank));
+      part.take(OptimizerPart::Value::kMaster, p.offset, values);
+    }
   }
   return trainer;
 }
@@ -255,19 +258,22 @@ void Trainer::gather_weights() {
   }
 }
 
-Status Trainer::write_optimizer(const std::string& dir, const Json& state) {
+Status Trainer::write_optimizer(const std::string& dir, const Json& state,
+                                const CheckpointWriter& writer) {
   std::error_code error;
   if (!fs::create_directory(dir, error)) return system_error("cannot create", dir, error.value());
   const std::vector<ModelTensor>& tensors = ranks_->trained();
+  Status saved = Ok{};
   for (const auto& [name, value] : kStates) {
     const auto of = [&, value = value](std::size_t i) {
       const std::span<const float> whole = next_whole();
       // The masters, rounded, are the weights, of which this process may have a part.
       const bool has_part = value == OptimizerPart::Value::kMaster && !ranks_->peers().is_alone();
-      if (has_part) weights_->write(tensors[i], whole, ranks_->pool());
+      if (has_part && saved.ok()) saved = weights_->save(writer, tensors[i], whole, ranks_->pool());
       return whole;
     };
     GLINT_TRY_STATUS(write_parameter_file(tensors, of, str(dir, "/", name, ".safetensors")));
+    GLINT_TRY_STATUS(saved);
   }
   const Json json = Json::Object{{"version", kStateVersion}, {"step", steps_}, {"caller", state}};
   GLINT_TRY_STATUS(
@@ -305,14 +311,13 @@ Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) 
     fs::remove_all(dir, error);  // left by a run that was killed before its tracker said so
     GLINT_TRY_STATUS(make_room(run_dir));
     GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
-    GLINT_TRY_STATUS(write_optimizer(str(partial, "/", kFolder), state));
+    GLINT_TRY_STATUS(write_optimizer(str(partial, "/", kFolder), state, writer));
     GLINT_TRY(const std::string config, read_file(source_dir_ + "/config.json"));
     GLINT_TRY_STATUS(writer.add_file("config.json", config));
     GLINT_TRY_STATUS(copy_other_files(source_dir_, partial));
-    const std::vector<StoredTensor>& tensors = weights().tensors();
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      GLINT_TRY_STATUS(writer.write(i, 0, tensors[i].bytes));
-    }
+    const std::span<const ModelTensor> trained = ranks_->trained();
+    GLINT_TRY_STATUS(
+        weights_->save_others(writer, ranks_->peers().is_alone() ? trained.first(0) : trained));
     return writer.finish();
   };
   GLINT_TRY_STATUS(write().in(str("step ", steps_, " is not saved")));
@@ -377,6 +382,7 @@ Json Trainer::describe_ranks() {
   }
   if (ranks_->peers().is_alone()) return all;
   all.back().set("pid", static_cast<std::int64_t>(::getpid()));
+  all.back().set("memory_of_weights", weights_->bytes());
   const std::string mine = dump_json(all.back());
   all.clear();
   for (const std::string& said : ranks_->peers().gather(mine)) {

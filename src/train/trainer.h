@@ -27,9 +27,11 @@ struct TrainerOptions {
   ModelOptions model = {};
   AdamWOptions adamw = {};
   // Where the other ranks are processes: the calls that follow are collective then, weights() are
-  // this process's own, of which those that it does not have are as they were loaded, until
-  // gather_weights(), and files are the first's.
+  // this process's part, and files are the first's.
   TrainPeers peers = {};
+  // The first has room for the weights of all, of which those that others train are as they were
+  // loaded, until gather_weights().
+  bool gathers = false;
 };
 
 struct StepReport {
@@ -83,8 +85,12 @@ class Trainer {
   // its weights are not those of the optimiser's state.
   Result<Json> restore(const std::string& checkpoint_dir);
 
-  // The weights of the first process become those of all ranks, for others than those that train.
+  // The weights of the first process, which has room for them, become those of all ranks, for
+  // others than those that train.
   void gather_weights();
+  // Where the last stage has the embedding for a draft layer that is not trained, it becomes the
+  // first one's.
+  void give_embedding() { weights_->give_embedding(*ranks_->mesh(0).pp); }
 
   // Each rank for people: what it holds, and its collectives so far.
   Json describe_ranks();
@@ -92,7 +98,7 @@ class Trainer {
  private:
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
   Status write_checkpoint(const std::string& run_dir, const Json& state);
-  Status write_optimizer(const std::string& dir, const Json& state);
+  Status write_optimizer(const std::string& dir, const Json& state, const CheckpointWriter& writer);
   Status read_optimizer(const std::string& checkpoint_dir);
   // All of a tensor in the order of the checkpoint, of every rank's shares, for the first process;
   // and back.

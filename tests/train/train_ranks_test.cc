@@ -354,7 +354,11 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
   learn(*threads, 2);
   const auto scores = threads->pass().score(sequences, 0.7f, 64).value();
   ASSERT_TRUE(threads->save(base + "/threads", Json::Object{}).ok());
+  ThreadPool pool(1);
+  const ModelTensor embedding = model_tensors(threads->ranks().model().config())[0];
+  const std::vector<float> embedded = threads->weights().read(embedding, pool);
   const LossSums sums = threads->pass().add(sequences, {.scale = 1.0 / 77}, 64).value();
+  learn(*threads, 1);
   const std::vector<float> weights = weights_of(*threads);
   const OwnedFd file(::memfd_create("groups", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(RankMemory::bytes_for(shape))), 0);
@@ -370,9 +374,16 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
       EXPECT_EQ(found[i].log_probs, scores[i].log_probs);
       EXPECT_EQ(found[i].served, scores[i].served);
     }
-    trainer->gather_weights();
-    if (peers.is_first()) {
-      EXPECT_EQ(weights_of(*trainer), weights);
+    // Each has its part alone, and the last stage the first one's embedding, if it has any.
+    const ShardPlan& shard = trainer->ranks().model().shard();
+    if (shape.tp * shape.ep * shape.pp > 1) {
+      EXPECT_LT(trainer->weights().bytes(), threads->weights().bytes());
+    }
+    trainer->give_embedding();
+    if (shard.is_first() || shard.is_last()) {
+      ThreadPool own(1);
+      EXPECT_EQ(trainer->weights().read(embedding, own),
+                take_part(embedding, box_of(embedding, shard), embedded));
     }
     ASSERT_TRUE(trainer->save(base + "/processes", Json::Object{}).ok());
     ASSERT_TRUE(trainer->save(base + "/processes", Json::Object{}).ok());  // it is there
@@ -388,11 +399,17 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
     // The checkpoint is taken up.
     const std::string saved = base + "/processes/step-2";
     const auto again =
-        Trainer::open({.model = options_of(saved, shape, with_mtp), .peers = peers}, make(1))
+        Trainer::open(
+            {.model = options_of(saved, shape, with_mtp), .peers = peers, .gathers = true}, make(1))
             .value();
     ASSERT_TRUE(again->restore(saved).ok());
     EXPECT_EQ(again->steps_done(), 2);
     EXPECT_EQ(again->pass().add(sequences, {.scale = 1.0 / 77}, 64).value().nll, sums.nll);
+    learn(*again, 1);
+    again->gather_weights();
+    if (peers.is_first()) {
+      EXPECT_EQ(weights_of(*again), weights);
+    }
   };
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
@@ -413,6 +430,7 @@ TEST(Trainer, ranks_that_are_processes_have_the_bits_of_threads) {
   expect_bits_of_threads({.cp = 2, .dp = 2});
   expect_bits_of_threads({.tp = 2, .pp = 2});
   expect_bits_of_threads({.tp = 2, .ep = 2});
+  expect_bits_of_threads({.pp = 2}, kSmall, false);
   const TiedCheckpoint tied(kSmall);
   expect_bits_of_threads({.pp = 2}, tied.dir(), false);
   expect_bits_of_threads({.tp = 2, .pp = 2}, tied.dir(), false);
