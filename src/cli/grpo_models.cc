@@ -130,7 +130,8 @@ Status GrpoModels::load_engine() {
 }
 
 Status GrpoModels::load_ranks(ModelOptions one) {
-  const int here = is_over_processes() ? peers_.here() : engine_->size();  // of this machine
+  const int here = is_over_processes() ? peers_.here() : engine_->size();
+  one.ranks_here = here;
   GLINT_TRY(BackendOptions each, backend_options(running_, cli_));
   each.threads = one.threads = std::max(resolved_.threads / here, 1);
   for (int i = 0; i < engine_->size(); ++i) {
@@ -218,8 +219,11 @@ Status GrpoModels::on_engine(const std::function<Status()>& work) {
 Result<std::string> GrpoModels::on_engine_text(const std::function<Result<std::string>()>& work) {
   if (!is_over_processes()) return peers_.on_first_text(work);
   LoadedModel& model = engine_->model(0);
+  // The trainer and the engine have the same groups, one at a time.
+  trainer_->model().ops().device().synchronize();
   if (!peers_.is_first()) {
     follow_first(peers_, [&](const RankPass& pass) { return model.follow(pass); });
+    model.ops().device().synchronize();
   }
   return peers_.on_first_text([&] {
     PeerFollowers others(peers_);

@@ -43,7 +43,8 @@ struct ModelOptions {
   Mesh mesh = {};
   // Puts the caller's own in front of the groups, which are the device's by then.
   std::function<void(Mesh&)> decorate_mesh = {};
-  int threads = 1;  // that load, where the backend has none of its own
+  int threads = 1;     // that load, where the backend has none of its own
+  int ranks_here = 1;  // of this machine, whose memory they share
 };
 
 // The files that loading needs.

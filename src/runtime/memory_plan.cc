@@ -101,8 +101,10 @@ Status reserve(LoadedModel& model, int num_pages, const StepLimits& limits) {
   GLINT_TRY_STATUS(model.reserve_pages(num_pages));
   // A device tells by itself; a host lends memory that it lacks.
   const std::int64_t free = available_memory();
-  if (model.ops().device().is_host() && plan.working_bytes() > free) {
-    return exhausted(str("activations need ", human_bytes(plan.working_bytes()), ", and ",
+  const int ranks = model.options().ranks_here;
+  if (model.ops().device().is_host() && plan.working_bytes() > free / ranks) {
+    return exhausted(str("activations need ", human_bytes(plan.working_bytes()),
+                         ranks > 1 ? str(" on each of ", ranks, " ranks") : "", ", and ",
                          human_bytes(free),
                          " are free; smaller steps and shorter sequences need less"));
   }

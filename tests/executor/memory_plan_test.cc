@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/ceil_div.h"
+#include "base/memory.h"
 #include "executor/harness.h"
 #include "ops/testing/late_ops.h"
 #include "runtime/ranks.h"
@@ -127,6 +128,18 @@ TEST(MemoryPlan, is_within_two_per_cent_of_what_is_taken) {
   EXPECT_NEAR(taken / planned, 1, 0.02) << taken << " taken, " << planned << " planned";
   // Reserved in one stretch each: nothing was allocated besides.
   EXPECT_LT(model.arena_bytes(), static_cast<std::size_t>(plan.step.total()) + 3 * (2 << 20));
+}
+
+TEST(MemoryPlan, room_for_steps_is_for_all_ranks_of_a_machine) {
+  const StepLimits limits = {.max_step_tokens = 64, .max_running = 1, .max_seq_len = 64};
+  const auto room = [&](int ranks) {
+    auto model = LoadedModel::load({.dir = kModelDir, .ranks_here = ranks}, best_backend().make(2));
+    return reserve(*model.value(), 4, limits);
+  };
+  EXPECT_TRUE(room(1).ok());
+  const auto ranks = static_cast<int>(available_memory() >> 16);
+  const std::string said = room(ranks).error().message;
+  EXPECT_NE(said.find(str(" on each of ", ranks, " ranks, and ")), std::string::npos) << said;
 }
 
 TEST(MemoryPlan, of_glm5_takes_no_weights_and_little_time) {
