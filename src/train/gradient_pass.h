@@ -36,6 +36,8 @@ class GradientPass final : public GradientSource {
   Status reserve(const BatchShape& most) override;
   // The most that passes have taken so far, without caches and shadow.
   PassMemory used_memory();
+  // Whether layers are recorded as they run forward, for which reserve() found plenty of memory.
+  bool keeps_layers() const { return context_.keeps_layers; }
 
   PassProbes& probes() { return context_.probes; }
 

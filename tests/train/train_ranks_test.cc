@@ -598,15 +598,15 @@ TEST(TrainRanks, take_the_memory_that_they_planned) {
                                  MeshShape{.cp = 2, .dp = 2}, MeshShape{.pp = 2}}) {
     SCOPED_TRACE(describe(shape));
     const BatchShape batch = shape_of(sequences, shape.cp == 1, false, true);
-    for (const bool keeps_layers : {false, true}) {
+    for (const bool reserves : {false, true}) {
       const auto ranks = open_ranks(kTiny, shape);
-      if (keeps_layers) {
+      if (reserves) {
         ASSERT_TRUE(ranks->reserve(batch).ok());
       }
       ASSERT_TRUE(ranks->add(sequences, {}, 4096).ok());
       for (int rank = 0; rank < ranks->size(); ++rank) {
         const auto trial = PassTrial::make(ranks->model(rank), ranks->tape(rank)).value();
-        const PassMemory planned = trial->run(batch, keeps_layers && shape.pp == 1).value();
+        const PassMemory planned = trial->run(batch, ranks->pass(rank).keeps_layers()).value();
         const PassMemory used = ranks->pass(rank).used_memory();
         for (const auto part : {&PassMemory::pass, &PassMemory::saved, &PassMemory::gradients}) {
           EXPECT_LE(used.*part, planned.*part);
