@@ -3,16 +3,15 @@
 // one has been run.
 #pragma once
 
-#include <mutex>
-#include <string>
+#include <functional>
 
-#include "runtime/rank_pass.h"
+#include "runtime/pass_runner.h"
 #include "train/train_peers.h"
 
 namespace glint {
 
 // The first's side: a session, in which nothing else may use the peers' group.
-class PeerFollowers final : public Followers {
+class PeerFollowers final : public LastingFollowers {
  public:
   // `peers` outlives it; the others call follow_first().
   explicit PeerFollowers(const TrainPeers& peers) : peers_(peers) {}
@@ -22,15 +21,9 @@ class PeerFollowers final : public Followers {
   Status finish() override;
   // The trainer's, which each takes over between sessions.
   bool have_leaders_weights() const override { return true; }
-  Status state() const override;
-  void lose(const std::string& why) override;
-  // They end together: who is lost stays so.
-  Status restart(const std::function<Status()>&) override { return state(); }
 
  private:
   const TrainPeers& peers_;
-  mutable std::mutex mutex_;
-  Status state_ = Ok{};
 };
 
 // The others': follow(pass) of each, in order, until the session ends, or the group does.

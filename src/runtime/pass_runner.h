@@ -1,0 +1,49 @@
+// Parts of followers (rank_pass.h): a thread that runs passes while others come, and what followers
+// are that nobody makes begin again.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/queue.h"
+#include "runtime/rank_pass.h"
+
+namespace glint {
+
+class PassRunner {
+ public:
+  // Runs follow(pass) of each pass, one after another, on a thread of its own.
+  explicit PassRunner(std::function<Status(const RankPass&)> follow);
+  // Once all have run.
+  ~PassRunner();
+
+  void add(std::shared_ptr<const RankPass> pass);
+  // Once all have run: the first failure since the last call.
+  Status drain();
+
+ private:
+  Queue<std::shared_ptr<const RankPass>> passes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t open_ = 0;  // passes that have not run
+  Status failure_ = Ok{};
+  std::thread thread_;
+};
+
+// One that is lost stays so.
+class LastingFollowers : public Followers {
+ public:
+  Status state() const override;
+  void lose(const std::string& why) override;
+  Status restart(const std::function<Status()>&) override { return state(); }
+
+ private:
+  mutable std::mutex mutex_;
+  Status state_ = Ok{};
+};
+
+}  // namespace glint
