@@ -207,30 +207,47 @@ Status GrpoModels::take_weights() {
   return Ok{};
 }
 
+void GrpoModels::follow_engine() {
+  if (!is_over_processes()) return;
+  // The trainer and the engine have the same groups, one at a time.
+  trainer_->model().ops().device().synchronize();
+  if (peers_.is_first()) return;
+  LoadedModel& model = engine_->model(0);
+  follow_first(peers_, [&](const RankPass& pass) { return model.follow(pass); });
+  model.ops().device().synchronize();
+}
+
+// While it lives the engine's other processes follow the first one's.
+class GrpoModels::Session {
+ public:
+  explicit Session(GrpoModels& models) {
+    if (!models.is_over_processes()) return;
+    model_ = &models.engine_->model(0);
+    model_->set_followers(&others_.emplace(models.peers_));
+  }
+  ~Session() {
+    if (model_) model_->set_followers(nullptr);
+  }
+  Session(const Session&) = delete;
+
+ private:
+  LoadedModel* model_ = nullptr;
+  std::optional<PeerFollowers> others_;
+};
+
 Status GrpoModels::on_engine(const std::function<Status()>& work) {
-  const Result<std::string> done = on_engine_text([&]() -> Result<std::string> {
-    GLINT_TRY_STATUS(work());
-    return std::string();
+  follow_engine();
+  return peers_.on_first([&] {
+    const Session session(*this);
+    return work();
   });
-  if (!done.ok()) return done.error();
-  return Ok{};
 }
 
 Result<std::string> GrpoModels::on_engine_text(const std::function<Result<std::string>()>& work) {
-  if (!is_over_processes()) return peers_.on_first_text(work);
-  LoadedModel& model = engine_->model(0);
-  // The trainer and the engine have the same groups, one at a time.
-  trainer_->model().ops().device().synchronize();
-  if (!peers_.is_first()) {
-    follow_first(peers_, [&](const RankPass& pass) { return model.follow(pass); });
-    model.ops().device().synchronize();
-  }
+  follow_engine();
   return peers_.on_first_text([&] {
-    PeerFollowers others(peers_);
-    model.set_followers(&others);
-    Result<std::string> result = work();
-    model.set_followers(nullptr);
-    return result;
+    const Session session(*this);
+    return work();
   });
 }
 

@@ -69,6 +69,9 @@ class GrpoModels {
   Status open_servers(std::function<bool()> goes_on);
   Status give_servers_weights();
   Status take_weights();
+  // The others' part of on_engine(), and the first one's.
+  void follow_engine();
+  class Session;
 
   const GrpoCommandOptions& options_;
   const TrainPeers& peers_;
