@@ -119,28 +119,29 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
   GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
   const std::int64_t most = facts.config.max_position_embeddings;
   const std::int64_t longest = length == 0 ? most : std::min(length, most);
-  GLINT_TRY(facts.memory,
-            plan_serve_memory(
-                facts.config,
-                {.trial = {.format = formats_of(facts, resolved, checkpoint),
-                           .with_mtp = facts.has_mtp && facts.max_drafts > 0,
-                           .activations = resolved.activations,
-                           .latent = resolved.latent,
-                           .index = resolved.index,
-                           .like = &backend},
-                 .shape = facts.ranks.shape,
-                 .ranks_here = facts.ranks.here,
-                 .group_bytes = bytes_of_group(options.backend),
-                 .limits = {.max_step_tokens = options.max_num_batched_tokens,
-                            .max_running = options.max_num_seqs,
-                            .max_drafts = facts.max_drafts,
-                            .max_seq_len = longest,
-                            .num_graphs = backend.device().is_host() || facts.ranks.shape.pp > 1
-                                              ? 0
-                                              : count_graphs(graphs, facts.config.index_topk,
-                                                             longest, facts.max_drafts)},
-                 .packing = resolved.packing,
-                 .made_up = checkpoint == nullptr}));
+  GLINT_TRY(
+      facts.memory,
+      plan_serve_memory(
+          facts.config,
+          {.trial = {.format = formats_of(facts, resolved, checkpoint),
+                     .with_mtp = facts.has_mtp && facts.max_drafts > 0,
+                     .activations = resolved.activations,
+                     .latent = resolved.latent,
+                     .index = resolved.index,
+                     .like = &backend},
+           .shape = facts.ranks.shape,
+           .ranks_here = facts.ranks.here,
+           .group_bytes = bytes_of_group(options.backend),
+           .limits = {.max_step_tokens = options.max_num_batched_tokens,
+                      .max_running = options.max_num_seqs,
+                      .max_drafts = facts.max_drafts,
+                      .max_seq_len = longest,
+                      .num_graphs = StepGraphs::can_record(backend.device(), facts.ranks.shape)
+                                        ? count_graphs(graphs, facts.config.index_topk, longest,
+                                                       facts.max_drafts)
+                                        : 0},
+           .packing = resolved.packing,
+           .made_up = checkpoint == nullptr}));
   return Ok{};
 }
 

@@ -122,10 +122,13 @@ std::vector<std::int64_t> StepGraphs::rows_of(const Model& m, std::span<const St
 }
 
 // Stages wait for each other, and ranks that share a sequence's rows have as many as it comes.
+bool StepGraphs::can_record(const Device& device, const MeshShape& shape) {
+  return !device.is_host() && shape.cp == 1 && shape.pp == 1;
+}
+
 bool StepGraphs::can_record(const Model& m) {
-  return !m.ops.device().is_host() && m.mesh.tp->can_record() &&
-         (m.mesh.ep->size() == 1 || m.mesh.ep->can_record_exchange()) && m.mesh.cp->size() == 1 &&
-         m.mesh.pp->size() == 1;
+  return can_record(m.ops.device(), m.shard.shape) && m.mesh.tp->can_record() &&
+         (m.mesh.ep->size() == 1 || m.mesh.ep->can_record_exchange());
 }
 
 ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& rope_table,

@@ -49,8 +49,10 @@ class StepGraphs {
   void use(GraphSizes sizes) { clear(), sizes_ = std::move(sizes); }
   const GraphSizes& sizes() const { return sizes_; }
 
-  // Whether the model's device and groups repeat a whole pass at once.
+  // Whether the model's device and groups repeat a whole pass at once; and whether those of a
+  // layout may.
   static bool can_record(const Model& model);
+  static bool can_record(const Device& device, const MeshShape& shape);
   // Whether a step can be one: a row of each sequence, or with its drafts, and their logits, which
   // nobody taps.
   bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
