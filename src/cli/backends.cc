@@ -54,11 +54,11 @@ void keep_to_memory(const std::string& backend, int rank, int here) {
   }
 }
 
-Status check_devices(int here, bool launched) {
+Status check_devices(int here, bool launched, const char* instead) {
   const int devices = num_cuda_devices();
   if (here <= devices || (launched && devices == 1)) return Ok{};
   return unsupported(str(here, " ranks need a GPU each, and this machine has ", devices,
-                         "; ask for fewer ranks, or run them with --backend cpu"));
+                         "; ask for fewer ranks, or ", instead));
 }
 
 std::int64_t bytes_of_group(const std::string& backend) {

@@ -25,8 +25,8 @@ int device_of_rank(int rank, int here);
 // machine with several (cpu_nodes.h), unless it computes on a GPU.
 void keep_to_memory(const std::string& backend, int rank, int here);
 // Fails where this machine has no GPU for each of the `here` ranks that it runs; who is `launched`
-// may be shown its own alone.
-Status check_devices(int here, bool launched);
+// may be shown its own alone. `instead`: what else to do.
+Status check_devices(int here, bool launched, const char* instead = "run them with --backend cpu");
 // Memory that a group of several ranks takes on each one's device.
 std::int64_t bytes_of_group(const std::string& backend);
 

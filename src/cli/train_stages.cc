@@ -155,7 +155,7 @@ Result<int> rank_of_launch(const Launch& launch, bool prepares, const Cli& cli) 
   const TrainPlanOptions& plan = launch.plan.options;
   const int ranks = plan.layout.gpus, nodes = ranks / plan.gpus_per_node;
   if (nodes == 1) {
-    GLINT_TRY_STATUS(check_devices(ranks, false));
+    GLINT_TRY_STATUS(check_devices(ranks, false, "train by one process with --hardware cpu"));
     return 0;
   }
   if (!prepares) {

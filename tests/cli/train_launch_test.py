@@ -122,7 +122,7 @@ def a_launch_divides_the_model(tmp):
             "--output-dir", tmp, "--run-id", "r", "--num-rollout", 1, "--prompt-data", DATA / "train.jsonl", "--rollout-batch-size", 2,
             "--n-samples-per-prompt", 2, "--global-batch-size", 4, "--rollout-max-response-len", 24)
     done = run("train", "full-train", *args)
-    check(done.returncode == 2 and "TP 4  PP 1  CP 1  EP 4" in done.stdout and "4 ranks need a GPU each" in done.stderr, "no GPU", done.stdout + done.stderr)
+    check(done.returncode == 2 and "TP 4  PP 1  CP 1  EP 4" in done.stdout and "4 ranks need a GPU each" in done.stderr and done.stderr.endswith("or train by one process with --hardware cpu\n"), "no GPU", done.stdout + done.stderr)
     words = plan(*args)["grpo"]
     check("--backend=cuda" in words and "--tp=4" in words and "--ep=4" in words, "the layout", words)
     text = output("train", "grpo", *words, "--backend", "cpu", "--threads", 4)
