@@ -317,23 +317,27 @@ TEST(ServerClients, generation_can_pause) {
 }
 
 TEST(ServerClients, a_pause_cancels_what_runs_unless_its_mode_says_otherwise) {
+  std::atomic<bool> may_end{false};
   TestServerOptions options;
   options.executor.step_seconds = 0.001;
   options.executor.sleep = true;
-  options.executor.script = [](const Request&) { return std::vector<TokenId>(200, 5); };
+  options.executor.script = [](const Request&) { return std::vector<TokenId>(20, 5); };
+  options.executor.late = [&](RequestId, int position) { return position > 10 && !may_end; };
   TestServer server("", options);
   for (const bool aborts : {true, false}) {
     Json answer;
     std::thread client([&] {
       answer =
-          server.post("/generate", R"({"text": "x", "sampling_params": {"max_new_tokens": 200}})");
+          server.post("/generate", R"({"text": "x", "sampling_params": {"max_new_tokens": 20}})");
     });
     EXPECT_TRUE(eventually([&] { return server->stats().num_running == 1; }));
     server.post("/pause_generation", aborts ? "{}" : R"({"mode": "retract"})");
     EXPECT_TRUE(eventually([&] { return server.send("POST", "/flush_cache").status == 200; }));
     EXPECT_EQ(server->stats().num_waiting, aborts ? 0 : 1);
+    may_end = true;
     server.post("/continue_generation", "{}");
     client.join();
+    may_end = false;
     EXPECT_EQ(at(answer, "meta_info.finish_reason.type"), aborts ? "abort" : "length");
   }
   EXPECT_EQ(server.send("POST", "/pause_generation", R"({"mode": "x"})").status, 400);
