@@ -64,7 +64,7 @@ class Run {
     if (unsaved_) {
       GLINT_TRY_STATUS(save());
     }
-    cli_.console.print(ranks_text(models_.trainer().describe_ranks()));
+    cli_.console.print(ranks_text(models_.trainer().describe_ranks(models_.reference())));
     if (ended) {
       cli_.console.print(str("ended by a signal after ", at_.round, " of ",
                              counted(options_.num_rollout, "round"), "; --resume goes on\n"));
@@ -81,9 +81,10 @@ class Run {
     const RunFolder folder = {.dir = options_.save, .option = "save", .resumes = options_.resume};
     GLINT_TRY_STATUS(find_latest(folder, peers_));
     GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
-    GLINT_TRY(const std::string reference, peers_.on_first_text([&]() -> Result<std::string> {
-      return options_.ref_load.empty() ? base : model_dir(options_.ref_load, cli_);
-    }));
+    std::string reference = base;
+    if (!options_.ref_load.empty()) {
+      GLINT_TRY(reference, model_dir(options_.ref_load, peers_, cli_));
+    }
     shutdown_.emplace();
     GLINT_TRY(const std::optional<std::string> latest, find_latest(folder, peers_, &lock_));
     const std::string from = latest.value_or(base);
@@ -100,9 +101,11 @@ class Run {
         GLINT_TRY_STATUS(models_.trainer().make_room(options_.save));
       }
       GLINT_TRY(at_.base, base_of_run(base));
-      GLINT_TRY(at_.reference, models_.open_reference(reference));
-      return latest ? check_models(state) : Ok{};
+      return Ok{};
     }));
+    GLINT_TRY(at_.reference, models_.open_reference(reference));
+    GLINT_TRY_STATUS(
+        peers_.on_first([&]() -> Status { return latest ? check_models(state) : Ok{}; }));
     GLINT_TRY_STATUS(models_.open_engine([this] { return goes_on(); }));
     GLINT_TRY_STATUS(peers_.on_first([&] { return open_rollouts(from); }));
     models_.open_scores();
@@ -128,7 +131,9 @@ class Run {
     BatchShape shape = shape_of(rows, std::min(answers, most), longest, false);
     GLINT_TRY_STATUS(models_.trainer().pass().reserve(shape));
     shape.learns = false;
-    for (GradientSource* const scores : {models_.reference(), models_.answering()}) {
+    const std::initializer_list<GradientSource*> others = {models_.reference(),
+                                                           models_.answering()};
+    for (GradientSource* const scores : others) {
       if (scores) GLINT_TRY_STATUS(scores->reserve(shape));
     }
     return Ok{};

@@ -54,13 +54,20 @@ Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir, Opene
 Result<std::string> GrpoModels::open_reference(const std::string& dir) {
   if (options_.kl_loss_coef == 0) return std::string();
   GLINT_TRY(OpenedModel opened, open_model(dir, ModelFiles::kAll));
-  const std::string checksum = checksum_of(opened.checkpoint->source(), trainer_->ranks().pool());
-  GLINT_TRY(reference_, open_scorer(dir, std::move(opened)));
-  const int own = trainer_->model().config().vocab_size;
-  if (reference_.model->config().vocab_size != own) {
-    return invalid(str(dir, " has ", reference_.model->config().vocab_size, " tokens, the model ",
-                       own, "; a reference model has the same"));
+  const int own = trainer_->model().config().vocab_size, theirs = opened.config.vocab_size;
+  if (theirs != own) {
+    return invalid(
+        str(dir, " has ", theirs, " tokens, the model ", own, "; a reference model has the same"));
   }
+  GLINT_TRY(const std::string checksum, peers_.on_first_text([&]() -> Result<std::string> {
+    return checksum_of(opened.checkpoint->source(), trainer_->ranks().pool());
+  }));
+  RunOptions running = running_;
+  running.model = dir;
+  GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
+  GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), running, resolved, cli_, peers_));
+  GLINT_TRY(reference_, TrainRanks::open(layout.model, std::move(layout.backends), {},
+                                         std::move(opened), peers_));
   return checksum;
 }
 
@@ -83,11 +90,8 @@ Status GrpoModels::open_of_first(std::function<bool()> goes_on) {
 }
 
 void GrpoModels::open_scores() {
-  const auto open = [&](Scorer& scorer, bool is_there) {
-    if (is_there) scorer.scores = std::make_unique<ScoresOfFirst>(peers_, scorer.pass.get());
-  };
-  open(answering_, options_.async_rollout);
-  open(reference_, options_.kl_loss_coef != 0);
+  if (!options_.async_rollout) return;
+  answering_.scores = std::make_unique<ScoresOfFirst>(peers_, answering_.pass.get());
 }
 
 // That which trains, whose shards all have sequences of their own; on a host that threads share,

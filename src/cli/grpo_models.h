@@ -1,8 +1,9 @@
 // The models of a `glint train grpo` run: the one that learns, the engine that answers, and where a
 // run has them a reference, and a copy of the weights that answer while others learn.
 //
-// The engine answers over the ranks that train. Where these are processes it is the first one's
-// alone, with all weights, if it answers while they train, or by quantised weights.
+// The reference lies on the ranks that train, a part on each, and the engine answers over them.
+// Where these are processes the engine is the first one's alone, with all weights, if it answers
+// while they train, or by quantised weights.
 #pragma once
 
 #include <memory>
@@ -19,13 +20,12 @@ namespace glint {
 
 class GrpoModels {
  public:
-  // Where ranks are processes, the first alone has the reference and what others answer with.
   GrpoModels(const GrpoCommandOptions& options, const TrainPeers& peers, Cli& cli)
       : options_(options), peers_(peers), cli_(cli) {}
 
   // Loads the model in `dir`, whose files are opened; `restore` also what a checkpoint there has of
-  // a run, whose state it returns. Then open_reference() on the first process, and open_engine()
-  // and open_scores() on all, after the state was looked at.
+  // a run, whose state it returns. Then open_reference(), open_engine() and open_scores(), after
+  // the state was looked at. All are collective.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
   // The model in `dir`, where the loss has a KL. The checksum of its weights; empty: there is none.
   Result<std::string> open_reference(const std::string& dir);
@@ -36,7 +36,7 @@ class GrpoModels {
   Trainer& trainer() { return *trainer_; }
   // Here or elsewhere; on the first process, within its work of on_engine().
   RolloutEngine& rollouts() { return *rollouts_; }
-  GradientSource* reference() { return reference_.scores.get(); }
+  TrainRanks* reference() { return reference_.get(); }
   // A pass of the weights that the engine has, if those that learn are others meanwhile.
   GradientSource* answering() { return answering_.scores.get(); }
 
@@ -52,7 +52,7 @@ class GrpoModels {
   struct Scorer {
     std::unique_ptr<LoadedModel> model;
     std::unique_ptr<GradientPass> pass;
-    std::unique_ptr<GradientSource> scores;  // as every rank sees it
+    std::unique_ptr<GradientSource> scores;  // as every process sees it
   };
   // The trained model with other weights than its files'.
   OpenedModel with_trained(Checkpoint weights);
@@ -80,7 +80,8 @@ class GrpoModels {
   ModelOptions resolved_;
   std::unique_ptr<Trainer> trainer_;
   std::optional<TrainedWeights> copy_;  // that the engine and answering_ read
-  Scorer reference_, answering_;
+  std::unique_ptr<TrainRanks> reference_;
+  Scorer answering_;
   std::optional<ThreadPool> pool_;            // of the quantiser
   std::unique_ptr<Ranks> engine_;             // reads what is not packed where it was written
   std::optional<RankThreads> followers_;      // of its first rank, those that are threads

@@ -11,7 +11,29 @@ namespace {
 
 std::string bytes_text(const Json& bytes) { return human_bytes(bytes.as_int()); }
 
+// The backend of ranks, `here` of them on this machine, maybe `launched` by another program: "auto"
+// is GPUs where all machines have one for each of theirs.
+Result<std::string> backend_of_ranks(const std::string& name, int here, bool launched,
+                                     const TrainPeers& peers) {
+  std::string own = resolve_backend(name);
+  if (here == 1 && peers.is_alone()) return own;
+  const Status has_gpus = own == "cuda" ? check_devices(here, launched) : Status(Ok{});
+  if (name == "auto") return common_backend(peers.gather(has_gpus.ok() ? own : "cpu"));
+  GLINT_TRY_STATUS(has_gpus);
+  return own;
+}
+
 }  // namespace
+
+Result<std::string> common_backend(const std::vector<std::string>& of_ranks) {
+  const auto begin = of_ranks.begin();
+  const auto without = std::find(begin, of_ranks.end(), "cpu");
+  const auto with = std::find(begin, of_ranks.end(), "cuda");
+  if (without == of_ranks.end() || with == of_ranks.end()) return of_ranks[0];
+  return unsupported(str("the machine of rank ", without - begin,
+                         " has no fit GPU for each of its ranks, and that of rank ", with - begin,
+                         " has; give --backend cpu to train on CPUs"));
+}
 
 Status check_layout(const MeshShape& shape) {
   for (const auto& [name, size] :
@@ -38,7 +60,7 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
   const int here = ranks * peers.here();  // of this machine
   GLINT_TRY(BackendOptions each, backend_options(how, cli));
   const bool launched = !peers.is_alone() && !cli.is_rank;
-  GLINT_TRY(each.name, backend_of_ranks(how.backend, shape, here, launched));
+  GLINT_TRY(each.name, backend_of_ranks(how.backend, here, launched, peers));
   out.backend = each.name;
   each.threads = out.model.threads = std::max(threads / here, 1);
   if (!peers.is_alone()) keep_to_memory(each.name, peers.rank(), here);
@@ -65,6 +87,9 @@ std::string ranks_text(const Json& ranks) {
     text += str(", gradients ", bytes_text(*rank.find("gradient_bytes")));
     if (const Json* const bytes = rank.find("optimizer_bytes")) {
       text += str(", optimiser ", bytes_text(*bytes));
+    }
+    if (const Json* const bytes = rank.find("reference_bytes")) {
+      text += str(", reference ", bytes_text(*bytes));
     }
     for (const auto& [group, calls] : rank.find("collectives")->as_object()) {
       for (const auto& [name, use] : calls.as_object()) {

@@ -95,6 +95,9 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     if (!all->model(rank).backend().host_threads()) {
       part.own_pool.emplace(std::max(options.threads, 1));
     }
+    const int sharing = peers.is_alone() ? all->size() : peers.here();
+    part.pass.emplace(all->model(rank), *part.tape, all->ranks_.mesh(rank),
+                      part.tape->device().is_host() ? sharing : 1);
   }
   GLINT_TRY_STATUS(
       all->on_all([&](int rank, const OnPart&) { return all->model(rank).connect_ranks(); }));
@@ -119,9 +122,6 @@ Status TrainRanks::make_parameters() {
     GLINT_TRY(Parameters parameters,
               Parameters::make(model(rank).weights(), *part.tape, model(rank).shard(), peers_));
     part.parameters.emplace(std::move(parameters));
-    const int sharing = peers_.is_alone() ? size() : peers_.here();
-    part.pass.emplace(model(rank), *part.tape, ranks_.mesh(rank),
-                      part.tape->device().is_host() ? sharing : 1);
   }
   const std::vector<ModelTensor> tensors = model_tensors(model().config());
   // Facts of each rank of all: whether it borrows, and has each tensor.

@@ -24,17 +24,18 @@ namespace glint {
 
 class TrainRanks final : public GradientSource {
  public:
-  // Loads the model of options.shape, a rank a backend, which have gradients; `opened` as
-  // LoadedModel::load() has it. Its packing is ignored: weights are read where they are written.
-  // With `peers` that rank alone, on one backend: then all calls but those for one `rank` are
-  // collective, and all processes get the same of them.
+  // Loads the model of options.shape, a rank a backend; `opened` as LoadedModel::load() has it. Its
+  // packing is ignored: weights are read where they are written. With `peers` that rank alone, on
+  // one backend: then all calls but those for one `rank` are collective, and all processes get the
+  // same of them.
   static Result<std::unique_ptr<TrainRanks>> open(ModelOptions options,
                                                   std::vector<std::unique_ptr<Backend>> backends,
                                                   const LoadProgress& progress = {},
                                                   std::optional<OpenedModel> opened = {},
                                                   const TrainPeers& peers = {});
 
-  // Gradients of zero, once all weights are where they stay. Before the first add().
+  // Gradients of zero, once all weights are where they stay. Before the first add(); one that only
+  // scores has none.
   Status make_parameters();
 
   int size() const { return ranks_.size(); }

@@ -373,12 +373,15 @@ Status Trainer::read_optimizer(const std::string& checkpoint_dir) {
   return Ok{};
 }
 
-Json Trainer::describe_ranks() {
+Json Trainer::describe_ranks(TrainRanks* reference) {
   Json::Array all;
   for (int rank = 0; rank < ranks_->size(); ++rank) {
     const std::int64_t numbers = optimizer_[static_cast<std::size_t>(rank)].size();
     all.push_back(ranks_->describe(rank));
     all.back().set("optimizer_bytes", OptimizerPart::bytes(numbers));
+    if (reference) {
+      all.back().set("reference_bytes", reference->model(rank).load_stats().held_bytes);
+    }
   }
   if (ranks_->peers().is_alone()) return all;
   all.back().set("pid", static_cast<std::int64_t>(::getpid()));

@@ -92,8 +92,8 @@ class Trainer {
   // first one's.
   void give_embedding() { weights_->give_embedding(*ranks_->mesh(0).pp); }
 
-  // Each rank for people: what it holds, and its collectives so far.
-  Json describe_ranks();
+  // Each rank for people: what it holds, also of a `reference`, and its collectives so far.
+  Json describe_ranks(TrainRanks* reference = nullptr);
 
  private:
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
