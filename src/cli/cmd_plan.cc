@@ -179,8 +179,6 @@ Status check_ranges(const Options& o) {
 // A server's own memory beside the model's: bodies of requests, grammars, the program.
 constexpr std::int64_t kOwnMemory = std::int64_t{2} << 30;
 
-// A launch is printed of servers that there are: over machines whose CPUs compute, or on the GPUs
-// of one machine.
 Status check_launch(const Options& o) {
   if (!o.k8s && !o.slurm) return Ok{};
   if (o.k8s && o.slurm) return invalid("--k8s and --slurm exclude each other");
@@ -255,8 +253,14 @@ Status run(const Options& o, Cli& cli) {
   const bool on_gpus = o.device != "cpu";
   const int ranks = launches ? std::max(o.tp, 1) * o.dp * o.pp : 1;
   DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
-  const int machines = on_gpus ? 1 : d.count;
   GLINT_TRY(d.device, find_device_model(o));
+  const int machines = (d.count + d.device.per_host - 1) / d.device.per_host;
+  if (launches && d.count % machines != 0) {
+    return invalid(str("--count is ", d.count, ", and a host has up to ", d.device.per_host, " ",
+                       d.device.product, ": ", machines,
+                       " hosts cannot have equally many; set it to ",
+                       (d.count / machines + 1) * machines));
+  }
   GLINT_TRY(const Subject subject, find_subject(o, cli));
   d.format = subject.format;
   d.formats = subject.formats;
@@ -299,7 +303,7 @@ Status run(const Options& o, Cli& cli) {
         .words = words_of(o, plan),
         .machines = machines,
         .memory = (plan.used() + kOwnMemory) * (d.count / machines),
-        .gpus = on_gpus ? d.count : 0};
+        .gpus = on_gpus ? d.count / machines : 0};
     cli.console.print(o.k8s ? kubernetes_manifest(launch) : slurm_script(launch));
     return Ok{};
   }

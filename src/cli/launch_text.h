@@ -7,7 +7,7 @@
 
 namespace glint {
 
-// A process a machine: a rank of CPUs, or the ranks of all GPUs.
+// A process a machine: a rank of CPUs, or the ranks of its GPUs.
 struct LaunchText {
   std::string model;  // a folder that all machines have, or an id of the Hugging Face hub
   std::vector<std::string> words = {};  // for `glint serve`; none needs quotes in a shell
