@@ -120,18 +120,6 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
   return check_devices(here, launched);
 }
 
-Result<std::string> backend_of_ranks(const std::string& name, const MeshShape& shape, int here,
-                                     bool launched) {
-  std::string backend = resolve_backend(name);
-  if (shape.num_ranks() == 1 || backend != "cuda") return backend;
-  if (name != "auto") {
-    GLINT_TRY_STATUS(check_devices(here, launched));
-    return backend;
-  }
-  const bool have_gpus = here == shape.num_ranks() && check_devices(here, false).ok();
-  return std::string(have_gpus ? "cuda" : "cpu");
-}
-
 Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const ModelOptions& resolved,
                                           const OpenedModel& opened, Cli& cli,
                                           const Decorate& decorate) {

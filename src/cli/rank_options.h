@@ -115,12 +115,6 @@ Status fit_balance(const BalanceOptions& options, const ModelConfig& config, Fit
 Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOptions& options,
                    const ModelOptions& resolved);
 
-// The backend of ranks of a layout, `here` of them on this machine, maybe `launched` by another
-// program: "auto" is GPUs where this machine has one for each of all, else the CPU, so that all
-// ranks choose alike. Fails where `name` cannot be it.
-Result<std::string> backend_of_ranks(const std::string& name, const MeshShape& shape, int here,
-                                     bool launched);
-
 using Decorate = std::function<void(DecoratedBackend&)>;
 
 // Every rank's model, of the same files, with its share of the host's threads, on a device and a
