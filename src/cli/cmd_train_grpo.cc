@@ -108,7 +108,6 @@ class Run {
         peers_.on_first([&]() -> Status { return latest ? check_models(state) : Ok{}; }));
     GLINT_TRY_STATUS(models_.open_engine([this] { return goes_on(); }));
     GLINT_TRY_STATUS(peers_.on_first([&] { return open_rollouts(from); }));
-    models_.open_scores();
     GLINT_TRY_STATUS(reserve());
     GrpoOptions grpo = options_.grpo();
     grpo.reference = models_.reference();
@@ -131,9 +130,7 @@ class Run {
     BatchShape shape = shape_of(rows, std::min(answers, most), longest, false);
     GLINT_TRY_STATUS(models_.trainer().pass().reserve(shape));
     shape.learns = false;
-    const std::initializer_list<GradientSource*> others = {models_.reference(),
-                                                           models_.answering()};
-    for (GradientSource* const scores : others) {
+    for (TrainRanks* const scores : {models_.reference(), models_.answering()}) {
       if (scores) GLINT_TRY_STATUS(scores->reserve(shape));
     }
     return Ok{};

@@ -6,15 +6,11 @@
 
 #include "base/contains.h"
 #include "base/cut_text.h"
-#include "base/file.h"
 #include "base/json_text.h"
 #include "base/seconds.h"
 #include "base/str.h"
-#include "base/system_error.h"
 #include "base/thread_pool.h"
 #include "checkpoint/checksum.h"
-#include "checkpoint/other_files.h"
-#include "checkpoint/writer.h"
 #include "cli/external_session.h"
 #include "net/server_url.h"
 
@@ -72,8 +68,6 @@ Result<std::vector<std::string>> server_origins(const std::vector<std::string>& 
 Result<std::unique_ptr<ExternalEngines>> ExternalEngines::open(ExternalEngineOptions options,
                                                                const ModelConfig& model) {
   GLINT_TRY(const std::vector<std::string> origins, server_origins(options.addresses));
-  std::error_code error;
-  options.folder = fs::absolute(options.folder, error).lexically_normal().string();
   std::unique_ptr<ExternalEngines> all(new ExternalEngines(std::move(options), model));
   for (const std::string& origin : origins) all->servers_.push_back({.origin = origin});
   return all;
@@ -195,37 +189,13 @@ Status ExternalEngines::bring_all_up() {
   return Ok{};
 }
 
-Status ExternalEngines::write(const Checkpoint& weights, const std::string& source_dir,
-                              const std::string& dir) {
-  std::error_code error;
-  fs::create_directories(options_.folder, error);
-  if (error) return system_error("cannot create", options_.folder, error.value());
-  fs::remove_all(dir, error);
-  fs::remove_all(dir + ".partial", error);
-  const std::span<const StoredTensor> tensors = weights.source().tensors();
-  std::vector<TensorSpec> specs;
-  for (const StoredTensor& one : tensors) {
-    specs.push_back({.name = one.name, .type = one.type, .shape = one.shape});
-  }
-  GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, std::move(specs)));
-  GLINT_TRY(const std::string config, read_file(source_dir + "/config.json"));
-  GLINT_TRY_STATUS(writer.add_file("config.json", config));
-  GLINT_TRY_STATUS(copy_other_files(source_dir, dir + ".partial"));
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    GLINT_TRY_STATUS(writer.write(i, 0, tensors[i].bytes));
-  }
-  return writer.finish();
-}
-
-Status ExternalEngines::load(const Checkpoint& weights, const std::string& source_dir,
-                             std::int64_t step) {
+Status ExternalEngines::load(const std::string& dir) {
+  GLINT_TRY(const Checkpoint weights, Checkpoint::open(dir));
   ThreadPool pool(available_cpus());
+  std::error_code error;
+  dir_ = fs::absolute(dir, error).lexically_normal().string();
   checksum_ = checksum_of(weights.source(), pool);
-  version_ = str("step-", step, "-", checksum_);
-  const std::string before = std::exchange(dir_, str(options_.folder, "/", version_));
-  if (dir_ != before) {
-    GLINT_TRY_STATUS(write(weights, source_dir, dir_).in("weights for the rollout servers"));
-  }
+  version_ = str(fs::path(dir_).filename().string(), "-", checksum_);
   for (Server& server : servers_) server.is_up = false;
   const auto begin = Clock::now();
   for (;;) {
@@ -240,11 +210,6 @@ Status ExternalEngines::load(const Checkpoint& weights, const std::string& sourc
     server.look = Clock::now() + from_seconds(kServerRetrySeconds);
   }
   is_first_ = false;
-  // Nobody reads older ones any more: whoever comes back gets these.
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(options_.folder, error)) {
-    if (entry.path().string() != dir_) fs::remove_all(entry.path(), error);
-  }
   return Ok{};
 }
 

@@ -20,7 +20,6 @@ namespace glint {
 
 struct ExternalEngineOptions {
   std::vector<std::string> addresses = {};  // HOST:PORT, or a URL
-  std::string folder = {};                  // of the weights, which the servers see as well
   std::string api_key = {};                 // empty: none is sent
   double seconds = 600;                     // that all may be away, or take for new weights
   // The servers must be of them. An empty build: any.
@@ -48,10 +47,10 @@ class ExternalEngines final : public RolloutEngine {
   const ModelConfig& config() const override { return model_; }
   Result<std::unique_ptr<RolloutSession>> begin(const RolloutSize& size) override;
 
-  // Writes the weights, with the other files of `source_dir`, and returns when every server that
-  // answers has them; the first time all do. Not while a session is open. Fails with kUnavailable
-  // if none answers in time, and on a server that does not fit, which it names.
-  Status load(const Checkpoint& weights, const std::string& source_dir, std::int64_t step);
+  // Returns when every server that answers has the weights in `dir`, which the servers see as well;
+  // the first time all do. Not while a session is open. Fails with kUnavailable if none answers in
+  // time, and on a server that does not fit, which it names.
+  Status load(const std::string& dir);
 
  private:
   friend class ExternalSession;
@@ -79,7 +78,6 @@ class ExternalEngines final : public RolloutEngine {
   void bring_up(HttpClient& client, Server& server, const Done& done);
   void give_weights(HttpClient& client, Server& server, const Done& done);
   Status check(const Server& server, const Json& info) const;
-  Status write(const Checkpoint& weights, const std::string& source_dir, const std::string& dir);
   Status bring_all_up();
   Error nobody_answers() const;
   void tell(const std::string& line) const {

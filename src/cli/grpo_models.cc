@@ -22,7 +22,7 @@ Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool r
   GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
                                      .adamw = options_.adamw(),
                                      .peers = peers_,
-                                     .gathers = !is_over_all()},
+                                     .gathers = answers_beside()},
                                     std::move(layout.backends), {}, std::move(opened)));
   if (!restore) return Json();
   return trainer_->restore(dir);
@@ -36,19 +36,13 @@ OpenedModel GrpoModels::with_trained(Checkpoint weights) {
           .sources = Sources::kKeep};
 }
 
-Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir, OpenedModel opened) {
+Result<std::unique_ptr<TrainRanks>> GrpoModels::open_scorer(const std::string& dir,
+                                                            OpenedModel opened) {
   RunOptions running = running_;
   running.model = dir;
-  GLINT_TRY(ModelOptions resolved, resolve(running, cli_, false));
-  // The bits of ranks that divide sums, on one.
-  resolved.shape.reduce_slices = options_.layout.tp;
-  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running, cli_));
-  DecoratedBackend taped(std::move(backend));
-  TapeOps& tape = TapeOps::decorate(taped);
-  Scorer scorer;
-  GLINT_TRY(scorer.model, load_model(resolved, std::move(taped), cli_, std::move(opened)));
-  scorer.pass = std::make_unique<GradientPass>(*scorer.model, tape);
-  return scorer;
+  GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
+  GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), running, resolved, cli_, peers_));
+  return TrainRanks::open(layout.model, std::move(layout.backends), {}, std::move(opened), peers_);
 }
 
 Result<std::string> GrpoModels::open_reference(const std::string& dir) {
@@ -62,36 +56,30 @@ Result<std::string> GrpoModels::open_reference(const std::string& dir) {
   GLINT_TRY(const std::string checksum, peers_.on_first_text([&]() -> Result<std::string> {
     return checksum_of(opened.checkpoint->source(), trainer_->ranks().pool());
   }));
-  RunOptions running = running_;
-  running.model = dir;
-  GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
-  GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), running, resolved, cli_, peers_));
-  GLINT_TRY(reference_, TrainRanks::open(layout.model, std::move(layout.backends), {},
-                                         std::move(opened), peers_));
+  GLINT_TRY(reference_, open_scorer(dir, std::move(opened)));
   return checksum;
 }
 
-bool GrpoModels::is_over_all() const {
-  return !options_.async_rollout && !options_.is_quantized() && !options_.is_elsewhere();
-}
-
 Status GrpoModels::open_engine(std::function<bool()> goes_on) {
-  if (is_over_processes()) return load_engine();
-  return peers_.on_first([&] { return open_of_first(std::move(goes_on)); });
-}
-
-Status GrpoModels::open_of_first(std::function<bool()> goes_on) {
-  pool_.emplace(std::max(resolved_.threads, 1));
-  if (options_.async_rollout) {
-    GLINT_TRY(copy_, trainer_->weights().copy());
-    GLINT_TRY(answering_, open_scorer(running_.model, with_trained(copy_->checkpoint())));
+  if (options_.async_rollout) GLINT_TRY_STATUS(open_answering());
+  if (options_.is_elsewhere() || (options_.is_quantized() && is_over_processes())) {
+    files_.emplace(options_.save + "/rollout-weights", recipe());
+    GLINT_TRY_STATUS(files_->write(*trainer_));
   }
-  return options_.is_elsewhere() ? open_servers(std::move(goes_on)) : load_engine();
+  if (is_over_processes()) {
+    GLINT_TRY_STATUS(load_engine());
+  } else {
+    GLINT_TRY_STATUS(peers_.on_first([&] {
+      return options_.is_elsewhere() ? open_servers(std::move(goes_on)) : load_engine();
+    }));
+  }
+  return settle_files();
 }
 
-void GrpoModels::open_scores() {
-  if (!options_.async_rollout) return;
-  answering_.scores = std::make_unique<ScoresOfFirst>(peers_, answering_.pass.get());
+Status GrpoModels::open_answering() {
+  GLINT_TRY(copy_, trainer_->weights().copy(peers_));
+  GLINT_TRY(answering_, open_scorer(running_.model, with_trained(copy_->checkpoint())));
+  return Ok{};
 }
 
 // That which trains, whose shards all have sequences of their own; on a host that threads share,
@@ -155,7 +143,6 @@ Status GrpoModels::open_servers(std::function<bool()> goes_on) {
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(running_.model));
   ExternalEngineOptions how = {
       .addresses = options_.rollout_external_engine_addrs,
-      .folder = options_.save + "/rollout-weights",
       .api_key = cli_.environment.api_key,
       .seconds = options_.rollout_external_timeout,
       .vocabulary = tokenizer.vocabulary_checksum(),
@@ -167,41 +154,61 @@ Status GrpoModels::open_servers(std::function<bool()> goes_on) {
   }
   GLINT_TRY(servers_, ExternalEngines::open(std::move(how), trainer_->model().config()));
   rollouts_ = servers_.get();
-  return give_servers_weights();
+  return servers_->load(files_->dir());
 }
 
-Status GrpoModels::give_servers_weights() {
-  GLINT_TRY(const Checkpoint weights, engine_weights());
-  return servers_->load(weights, running_.model, trainer_->steps_done());
+// As `glint quantize` does it by default.
+std::optional<Recipe> GrpoModels::recipe() const {
+  if (options_.fp8_rollout) {
+    return Recipe{
+        .format = TargetFormat::kFp8, .scope = Scope::kAllLinear, .mtp = MtpChoice::kConvert};
+  }
+  if (!options_.nvfp4_rollout) return std::nullopt;
+  return Recipe{.format = TargetFormat::kNvfp4, .scope = Scope::kExperts};
 }
 
-// Weights as the engine answers with them: quantised as `glint quantize` does it by default.
 Result<Checkpoint> GrpoModels::engine_weights() {
+  if (files_) return Checkpoint::open(files_->dir());
   Checkpoint weights = copy_ ? copy_->checkpoint() : trainer_->weights().checkpoint();
   if (!options_.is_quantized()) return weights;
-  const Recipe recipe = options_.fp8_rollout
-                            ? Recipe{.format = TargetFormat::kFp8,
-                                     .scope = Scope::kAllLinear,
-                                     .mtp = MtpChoice::kConvert}
-                            : Recipe{.format = TargetFormat::kNvfp4, .scope = Scope::kExperts};
-  return quantize_in_memory(std::move(weights), trainer_->model().config(), recipe, *pool_);
+  if (!pool_) pool_.emplace(std::max(resolved_.threads, 1));
+  return quantize_in_memory(std::move(weights), trainer_->model().config(), *recipe(), *pool_);
 }
 
 Status GrpoModels::update_engine() {
+  if (answers_beside()) trainer_->gather_weights();
+  if (copy_) GLINT_TRY_STATUS(take_copy());
+  if (files_) GLINT_TRY_STATUS(files_->write(*trainer_));
   if (is_over_processes()) {
-    if (engine_->model(0).has_mtp()) trainer_->give_embedding();
-    return peers_.agree(take_weights());
+    if (!files_ && engine_->model(0).has_mtp()) trainer_->give_embedding();
+    GLINT_TRY_STATUS(peers_.agree(take_weights()));
+  } else {
+    GLINT_TRY_STATUS(
+        peers_.on_first([&] { return servers_ ? servers_->load(files_->dir()) : take_weights(); }));
   }
-  trainer_->gather_weights();
-  return peers_.on_first([this] { return take_weights(); });
+  return settle_files();
+}
+
+// All engines have the newest weights, and nobody reads older ones any more.
+Status GrpoModels::settle_files() {
+  if (!files_) return Ok{};
+  if (is_over_processes()) {
+    GLINT_TRY_STATUS(peers_.expect_same_files(files_->dir(), engine_->model(0).fingerprint()));
+  }
+  if (peers_.is_first()) files_->remove_older();
+  return Ok{};
+}
+
+Status GrpoModels::take_copy() {
+  copy_->take(trainer_->weights());
+  Status all = Ok{};
+  for (int rank = 0; rank < answering_->size() && all.ok(); ++rank) {
+    all = answering_->model(rank).update_weights(copy_->checkpoint());
+  }
+  return peers_.agree(all);
 }
 
 Status GrpoModels::take_weights() {
-  if (copy_) {
-    copy_->take(trainer_->weights());
-    GLINT_TRY_STATUS(answering_.model->update_weights(copy_->checkpoint()));
-  }
-  if (servers_) return give_servers_weights();
   followers_.reset();
   for (int rank = 0; rank < engine_->size(); ++rank) {
     GLINT_TRY(Checkpoint weights, engine_weights());

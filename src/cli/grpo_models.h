@@ -1,9 +1,8 @@
 // The models of a `glint train grpo` run: the one that learns, the engine that answers, and where a
 // run has them a reference, and a copy of the weights that answer while others learn.
 //
-// The reference lies on the ranks that train, a part on each, and the engine answers over them.
-// Where these are processes the engine is the first one's alone, with all weights, if it answers
-// while they train, or by quantised weights.
+// All lie on the ranks that train, a part on each. But where these are processes and the engine
+// answers while they train, it is the first one's alone, with all weights.
 #pragma once
 
 #include <memory>
@@ -13,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "cli/external_engines.h"
 #include "cli/grpo_options.h"
+#include "cli/rollout_files.h"
 #include "runtime/rank_threads.h"
 #include "train/trainer.h"
 
@@ -31,14 +31,13 @@ class GrpoModels {
   Result<std::string> open_reference(const std::string& dir);
   // `goes_on`: false ends the waiting for servers.
   Status open_engine(std::function<bool()> goes_on);
-  void open_scores();
 
   Trainer& trainer() { return *trainer_; }
   // Here or elsewhere; on the first process, within its work of on_engine().
   RolloutEngine& rollouts() { return *rollouts_; }
   TrainRanks* reference() { return reference_.get(); }
   // A pass of the weights that the engine has, if those that learn are others meanwhile.
-  GradientSource* answering() { return answering_.scores.get(); }
+  TrainRanks* answering() { return answering_.get(); }
 
   // The engine takes over the weights that have learned. Not while it answers; collective.
   Status update_engine();
@@ -48,26 +47,25 @@ class GrpoModels {
   Result<std::string> on_engine_text(const std::function<Result<std::string>()>& work);
 
  private:
-  // A model under a tape of its own.
-  struct Scorer {
-    std::unique_ptr<LoadedModel> model;
-    std::unique_ptr<GradientPass> pass;
-    std::unique_ptr<GradientSource> scores;  // as every process sees it
-  };
   // The trained model with other weights than its files'.
   OpenedModel with_trained(Checkpoint weights);
-  Result<Scorer> open_scorer(const std::string& dir, OpenedModel opened);
+  // The model of `opened` on the ranks that train, to score alone.
+  Result<std::unique_ptr<TrainRanks>> open_scorer(const std::string& dir, OpenedModel opened);
+  Status open_answering();
   Result<Checkpoint> engine_weights();
-  // Whether every rank that trains has the engine's of its own.
-  bool is_over_all() const;
+  // Whether the engine answers here while ranks train, and whether every rank that trains has one
+  // of its own.
+  bool answers_beside() const { return options_.async_rollout && !options_.is_elsewhere(); }
+  bool is_over_all() const { return !options_.async_rollout && !options_.is_elsewhere(); }
   bool is_over_processes() const { return is_over_all() && !peers_.is_alone(); }
   MeshShape engine_shape() const;
-  Status open_of_first(std::function<bool()> goes_on);
   Status load_engine();
   Packing packing(std::int64_t keep_free) const;
   Status load_ranks(ModelOptions one);
   Status open_servers(std::function<bool()> goes_on);
-  Status give_servers_weights();
+  std::optional<Recipe> recipe() const;
+  Status settle_files();
+  Status take_copy();
   Status take_weights();
   // The others' part of on_engine(), and the first one's.
   void follow_engine();
@@ -80,9 +78,9 @@ class GrpoModels {
   ModelOptions resolved_;
   std::unique_ptr<Trainer> trainer_;
   std::optional<TrainedWeights> copy_;  // that the engine and answering_ read
-  std::unique_ptr<TrainRanks> reference_;
-  Scorer answering_;
+  std::unique_ptr<TrainRanks> reference_, answering_;
   std::optional<ThreadPool> pool_;            // of the quantiser
+  std::optional<RolloutFiles> files_;         // where other processes read the weights
   std::unique_ptr<Ranks> engine_;             // reads what is not packed where it was written
   std::optional<RankThreads> followers_;      // of its first rank, those that are threads
   std::unique_ptr<ExternalEngines> servers_;  // that answer in its place

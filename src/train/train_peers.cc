@@ -118,6 +118,16 @@ Status TrainPeers::expect_room_for_copies(const Checkpoint& checkpoint) const {
   return expect_memory(checkpoint.why_copies(), checkpoint.bytes_of_copies());
 }
 
+Status TrainPeers::expect_same_files(const std::string& dir, std::string_view fingerprint) const {
+  const std::vector<std::string> read = gather(fingerprint);
+  for (std::size_t rank = 1; rank < read.size(); ++rank) {
+    if (read[rank].empty() || read[rank] == read[0]) continue;
+    return invalid(str("rank ", rank, " has read another checkpoint in ", dir,
+                       " than the first rank; give all machines the same files"));
+  }
+  return Ok{};
+}
+
 Result<std::string> TrainPeers::on_first_text(
     const std::function<Result<std::string>()>& work) const {
   if (is_alone()) return work();
@@ -177,26 +187,6 @@ void read_share(std::string_view bytes, std::span<float> whole) {
   std::vector<float> share(bytes.size() / sizeof(float));
   if (!share.empty()) std::memcpy(share.data(), bytes.data(), bytes.size());
   join_shares(whole.subspan(static_cast<std::size_t>(begin)), share);
-}
-
-Status ScoresOfFirst::reserve(const BatchShape& most) {
-  return peers_.on_first([&] { return own_->reserve(most); });
-}
-
-Result<LossSums> ScoresOfFirst::add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
-                                    const OnPart&) {
-  return unsupported("a model that only scores has no gradient");
-}
-
-Result<std::vector<TokenScores>> ScoresOfFirst::score(std::span<const TrainSequence> sequences,
-                                                      float temperature, std::int64_t batch_tokens,
-                                                      const OnPart& on_part, bool drafts) {
-  GLINT_TRY(const std::string bytes, peers_.on_first_text([&]() -> Result<std::string> {
-    GLINT_TRY(const std::vector<TokenScores> scores,
-              own_->score(sequences, temperature, batch_tokens, on_part, drafts));
-    return write_scores(scores);
-  }));
-  return read_scores(bytes);
 }
 
 }  // namespace glint

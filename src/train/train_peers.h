@@ -47,6 +47,8 @@ class TrainPeers {
   Status expect_memory(std::string_view what, std::int64_t bytes) const;
   // The same of copies of all weights that are no views of the files.
   Status expect_room_for_copies(const Checkpoint& checkpoint) const;
+  // Whether all have read the same in `dir`, by LoadedModel::fingerprint(); empty: not from files.
+  Status expect_same_files(const std::string& dir, std::string_view fingerprint) const;
   // The outcome of work that only the first does.
   Status on_first(const std::function<Status()>& work) const;
   // The same of work whose result is text.
@@ -66,24 +68,5 @@ std::vector<TokenScores> read_scores(std::string_view bytes);
 // back, where `whole` has other shares. Empty bytes, as a lost rank's are, hold none.
 std::string write_share(std::span<const float> whole);
 void read_share(std::string_view bytes, std::span<float> whole);
-
-// A model that only the first rank has: what it scores, all get.
-class ScoresOfFirst final : public GradientSource {
- public:
-  // `own`: null but on the first. Both outlive it.
-  ScoresOfFirst(const TrainPeers& peers, GradientSource* own) : peers_(peers), own_(own) {}
-
-  Status reserve(const BatchShape& most) override;
-  // Not for it.
-  Result<LossSums> add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
-                       const OnPart&) override;
-  Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences,
-                                         float temperature, std::int64_t batch_tokens,
-                                         const OnPart& on_part = {}, bool drafts = false) override;
-
- private:
-  const TrainPeers& peers_;
-  GradientSource* const own_;
-};
 
 }  // namespace glint

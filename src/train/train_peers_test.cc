@@ -91,37 +91,15 @@ TEST(TrainPeers, alone_nothing_moves) {
   EXPECT_EQ(alone.agree(invalid("mine")).error().message, "mine");
 }
 
-// Scores as a model gives them that only the first has.
-class FixedScores final : public GradientSource {
- public:
-  Status reserve(const BatchShape&) override { return Ok{}; }
-  Result<LossSums> add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
-                       const OnPart&) override {
-    return LossSums{};
-  }
-  Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences, float,
-                                         std::int64_t, const OnPart& on_part, bool) override {
-    if (on_part && !on_part()) return unavailable("interrupted");
-    std::vector<TokenScores> all(sequences.size());
-    all[0] = {.log_probs = {-0.0f, 1e-30f}, .served = {2}, .draft_routes = {7, -1}};
-    return all;
-  }
-};
-
-TEST(ScoresOfFirst, are_the_same_on_all_ranks) {
-  on_peers(2, [](const TrainPeers& peers) {
-    FixedScores model;
-    ScoresOfFirst scores(peers, peers.is_first() ? &model : nullptr);
-    const std::vector<TrainSequence> sequences(3);
-    const auto all = scores.score(sequences, 1, 100).value();
-    ASSERT_EQ(all.size(), 3u);
-    EXPECT_EQ(all[0].log_probs, (std::vector<float>{-0.0f, 1e-30f}));
-    EXPECT_TRUE(std::signbit(all[0].log_probs[0]));
-    EXPECT_EQ(all[0].draft_routes, (std::vector<std::int32_t>{7, -1}));
-    EXPECT_TRUE(all[2].served.empty());
-    EXPECT_EQ(scores.score(sequences, 1, 100, [] { return false; }).error().message, "interrupted");
-    EXPECT_FALSE(scores.add(sequences, {}, 100, {}).ok());
-  });
+TEST(TokenScores, are_the_same_bits_on_another_rank) {
+  std::vector<TokenScores> all(3);
+  all[0] = {.log_probs = {-0.0f, 1e-30f}, .served = {2}, .draft_routes = {7, -1}};
+  const std::vector<TokenScores> read = read_scores(write_scores(all));
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[0].log_probs, all[0].log_probs);
+  EXPECT_TRUE(std::signbit(read[0].log_probs[0]));
+  EXPECT_EQ(read[0].draft_routes, all[0].draft_routes);
+  EXPECT_TRUE(read[2].served.empty());
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   }
   // Each makes its own as it loads.
   if (opened->checkpoint) GLINT_TRY_STATUS(peers.expect_room_for_copies(*opened->checkpoint));
+  const bool are_parts = opened->checkpoint && opened->checkpoint->source().is_of_rank();
   options.packing = Packing::kNever;
   std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape, peers));
   for (int rank = 0; rank < all->size(); ++rank) {
@@ -101,19 +102,10 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   }
   GLINT_TRY_STATUS(
       all->on_all([&](int rank, const OnPart&) { return all->model(rank).connect_ranks(); }));
-  GLINT_TRY_STATUS(all->check_same_files());
+  const bool looks = !peers.is_alone() && !are_parts;
+  GLINT_TRY_STATUS(
+      peers.expect_same_files(all->model().options().dir, looks ? all->model().fingerprint() : ""));
   return all;
-}
-
-Status TrainRanks::check_same_files() {
-  const std::vector<std::string> read =
-      peers_.gather(peers_.is_alone() ? "" : model().fingerprint());
-  for (std::size_t rank = 1; rank < read.size(); ++rank) {
-    if (read[rank] == read[0]) continue;
-    return invalid(str("rank ", rank, " has read another checkpoint in ", model().options().dir,
-                       " than the first rank; give all machines the same files"));
-  }
-  return Ok{};
 }
 
 Status TrainRanks::make_parameters() {

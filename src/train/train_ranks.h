@@ -99,7 +99,6 @@ class TrainRanks final : public GradientSource {
       : ranks_(peers.is_alone() ? Ranks(shape) : Ranks(shape, peers.rank(), peers.mesh())),
         peers_(peers),
         parts_(static_cast<std::size_t>(ranks_.size())) {}
-  Status check_same_files();
   // The words of ranks of whom speaks() is true, `said` here, by their shards.
   std::vector<std::string> of_shards(std::vector<std::string> said);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
@@ -46,13 +47,6 @@ Result<Tensor> data_of(const ModelTensor& tensor, int copy, Checkpoint& checkpoi
   return weight.data;
 }
 
-Result<Buffer> memory_for(std::size_t bytes, const TrainPeers& peers = {}) {
-  GLINT_TRY_STATUS(peers.expect_memory("the weights take", static_cast<std::int64_t>(bytes)));
-  Buffer memory = make_host_device()->allocate(bytes);
-  if (memory.data()) return memory;
-  return exhausted(str("no memory for ", human_bytes(bytes), " of weights"));
-}
-
 void round_to(StoredType type, std::span<const float> values, std::byte* to) {
   if (type == StoredType::kF32) {
     std::ranges::copy(values, reinterpret_cast<float*>(to));
@@ -79,8 +73,7 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model, const TrainPeers
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(all.name_));
   GLINT_TRY_STATUS(peers.expect_room_for_copies(checkpoint));
   GLINT_TRY_STATUS(all.find(model.config(), checkpoint));
-  GLINT_TRY(all.memory_, memory_for(all.lay_out(nullptr), peers));
-  all.lay_out(all.memory_.data());
+  GLINT_TRY_STATUS(all.allocate(peers));
   GLINT_TRY_STATUS(all.fill(checkpoint));
   if (all.part_) all.files_ = std::move(checkpoint);
   GLINT_TRY_STATUS(model.update_weights(all.checkpoint()));
@@ -123,6 +116,20 @@ std::size_t TrainedWeights::lay_out(std::byte* begin) {
   return bytes;
 }
 
+// All look before one takes any.
+Status TrainedWeights::allocate(const TrainPeers& peers) {
+  const std::size_t bytes = lay_out(nullptr);
+  auto each = static_cast<std::int64_t>(bytes);
+  const bool has_all = belong_to_one_rank_ && !part_;  // and the others have parts
+  if (has_all) each = (each + (peers.here() - 1) * ceil_div(each, peers.size())) / peers.here();
+  GLINT_TRY_STATUS(peers.expect_memory(
+      has_all ? "the weights, all on the first rank, take on average" : "the weights take", each));
+  memory_ = make_host_device()->allocate(bytes);
+  if (!memory_.data()) return exhausted(str("no memory for ", human_bytes(each), " of weights"));
+  lay_out(memory_.data());
+  return Ok{};
+}
+
 Status TrainedWeights::fill(Checkpoint& checkpoint) {
   for (const Entry& entry : table_) {
     const auto& [tensor, box, first] = entry;
@@ -146,16 +153,16 @@ std::byte* TrainedWeights::at(std::size_t tensor) const {
   return memory_.data() + (tensors_[tensor].bytes.data() - memory_.data());
 }
 
-Result<TrainedWeights> TrainedWeights::copy() const {
+Result<TrainedWeights> TrainedWeights::copy(const TrainPeers& peers) const {
   TrainedWeights all;
   all.name_ = name_;
+  all.belong_to_one_rank_ = belong_to_one_rank_;
   all.part_ = part_;
   all.table_ = table_;
   all.place_of_ = place_of_;
   all.specs_ = specs_;
   all.tensors_ = tensors_;
-  GLINT_TRY(all.memory_, memory_for(memory_.bytes()));
-  all.lay_out(all.memory_.data());
+  GLINT_TRY_STATUS(all.allocate(peers));
   all.take(*this);
   return all;
 }

@@ -51,7 +51,7 @@ class TrainedWeights {
 
   // The same weights in memory of its own; and again as they are in `other`, of which this is a
   // copy. Who reads them takes them over anew then.
-  Result<TrainedWeights> copy() const;
+  Result<TrainedWeights> copy(const TrainPeers& peers = {}) const;
   void take(const TrainedWeights& other);
 
   // The tensors of the files to write; and the memory of all that is here.
@@ -84,6 +84,7 @@ class TrainedWeights {
   std::byte* at(std::size_t tensor) const;
   Status find(const ModelConfig& config, Checkpoint& checkpoint);
   std::size_t lay_out(std::byte* begin);
+  Status allocate(const TrainPeers& peers);
   Status fill(Checkpoint& checkpoint);
   std::vector<Piece> pieces_of(const ModelTensor& tensor, const ShardPlan& shard) const;
   static void to_floats(const Piece& piece, std::span<float> part, ThreadPool& pool);

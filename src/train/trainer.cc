@@ -300,25 +300,50 @@ Status Trainer::make_room(const std::string& run_dir) const {
   return check_free_space(str(run_dir, "/step-*"), bytes);
 }
 
+Status Trainer::write_files(const std::string& dir,
+                            const std::function<Status(const CheckpointWriter&)>& of_others) {
+  GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
+  GLINT_TRY_STATUS(of_others(writer));
+  GLINT_TRY(const std::string config, read_file(source_dir_ + "/config.json"));
+  GLINT_TRY_STATUS(writer.add_file("config.json", config));
+  GLINT_TRY_STATUS(copy_other_files(source_dir_, str(dir, kPartial)));
+  const std::span<const ModelTensor> trained = ranks_->trained();
+  GLINT_TRY_STATUS(
+      weights_->save_others(writer, ranks_->peers().is_alone() ? trained.first(0) : trained));
+  return writer.finish();
+}
+
+Status Trainer::save_weights(const std::string& dir) {
+  const TrainPeers& peers = ranks_->peers();
+  const std::vector<ModelTensor>& tensors = ranks_->trained();
+  // The masters, which come first of all values.
+  const std::size_t count = peers.is_alone() ? 0 : tensors.size();
+  wholes_ = 0;
+  const auto of_others = [&](const CheckpointWriter& writer) -> Status {
+    while (wholes_ < count) {
+      const ModelTensor& tensor = tensors[wholes_];
+      GLINT_TRY_STATUS(weights_->save(writer, tensor, next_whole(), ranks_->pool()));
+    }
+    return Ok{};
+  };
+  const Status status = peers.is_first() ? write_files(dir, of_others) : Status(Ok{});
+  while (wholes_ < count) next_whole();
+  return peers.on_first([&] { return status; });
+}
+
 Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) {
   std::error_code error;
   fs::create_directories(run_dir, error);
   if (error) return system_error("cannot create", run_dir, error.value());
-  const std::string dir = name_of_step(run_dir, steps_), partial = str(dir, kPartial);
+  const std::string dir = name_of_step(run_dir, steps_);
   GLINT_TRY(const std::optional<std::int64_t> latest, latest_step(run_dir));
   const auto write = [&]() -> Status {
     if (latest == steps_) return Ok{};
     fs::remove_all(dir, error);  // left by a run that was killed before its tracker said so
     GLINT_TRY_STATUS(make_room(run_dir));
-    GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
-    GLINT_TRY_STATUS(write_optimizer(str(partial, "/", kFolder), state, writer));
-    GLINT_TRY(const std::string config, read_file(source_dir_ + "/config.json"));
-    GLINT_TRY_STATUS(writer.add_file("config.json", config));
-    GLINT_TRY_STATUS(copy_other_files(source_dir_, partial));
-    const std::span<const ModelTensor> trained = ranks_->trained();
-    GLINT_TRY_STATUS(
-        weights_->save_others(writer, ranks_->peers().is_alone() ? trained.first(0) : trained));
-    return writer.finish();
+    return write_files(dir, [&](const CheckpointWriter& writer) {
+      return write_optimizer(str(dir, kPartial, "/", kFolder), state, writer);
+    });
   };
   GLINT_TRY_STATUS(write().in(str("step ", steps_, " is not saved")));
   return write_file_atomic(str(run_dir, "/", kTracker), str(steps_, "\n"));

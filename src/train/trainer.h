@@ -77,6 +77,9 @@ class Trainer {
   // leaves what was there before, and can be tried again.
   Status save(const std::string& run_dir, const Json& state);
 
+  // Writes the model alone: `dir` appears when it is complete and on disk.
+  Status save_weights(const std::string& dir);
+
   // The checkpoint that a run's tracker names or, without a tracker, the newest; nothing if there
   // is none. Fails on a tracker that names what is not there.
   static Result<std::optional<std::string>> find_latest(const std::string& run_dir);
@@ -98,6 +101,10 @@ class Trainer {
  private:
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
   Status write_checkpoint(const std::string& run_dir, const Json& state);
+  // The files of a checkpoint, in which `of_others` writes what this process has a part of, if any,
+  // and other files.
+  Status write_files(const std::string& dir,
+                     const std::function<Status(const CheckpointWriter&)>& of_others);
   Status write_optimizer(const std::string& dir, const Json& state, const CheckpointWriter& writer);
   Status read_optimizer(const std::string& checkpoint_dir);
   // All of a tensor in the order of the checkpoint, of every rank's shares, for the first process;

@@ -98,20 +98,22 @@ def metrics(out):
 def rewards_train_the_same_bits(tmp):
     """Each rank's process has the engine's rank as well, whose answers of other shards come to the first; where it answers beside training, the first alone."""
     kinds = {"kl": ("--kl-loss-coef", "0.1", "--dp", 2, "--rollout-temperature", "0.9"), "async": ("--async-rollout", "--tp", 2),
-             "stages": ("--kl-loss-coef", "0.1", "--tp", 2, "--pp", 2, "--threads", 4, "--use-rollout-routing-replay"), "experts": ("--ep", 2, "--spec", "mtp:2", *EVAL)}
+             "stages": ("--kl-loss-coef", "0.1", "--tp", 2, "--pp", 2, "--threads", 4, "--use-rollout-routing-replay"), "experts": ("--ep", 2, "--spec", "mtp:2", *EVAL),
+             "fp8": ("--fp8-rollout", "--parity-gate", "0.03", "--pp", 2)}
     memory, references = {}, {}
     for name, more in kinds.items():
         for ranks in ("threads", "processes"):
             text = output(*grpo(tmp, f"{name}-{ranks}", ranks, *more))
-            check(text.count("parity: 0 of ") == 2, "parity", text)
+            check(text.count("parity: 0 of ") == (0 if name == "fp8" else 2), "parity", text)
         check(("dp send " in text) == (name in ("kl", "experts")), "the second shard answers", text)
         references[name] = [float(size) for size in re.findall(r", reference ([\d.]+) MiB", text)]
         memory[name] = [float(size) for size in re.findall(r"weights [\d.]+ MiB \(of its process ([\d.]+) MiB\)", text)]
-        check(("pp send " in text) == (name == "stages"), "the second stage answers", text)
+        check(("pp send " in text) == (name in ("stages", "fp8")), "the second stage answers", text)
         same_files(tmp / f"{name}-threads/step-2", tmp / f"{name}-processes/step-2")
         check(metrics(tmp / f"{name}-threads") == metrics(tmp / f"{name}-processes"), "metrics", metrics(tmp / f"{name}-threads"))
     whole = memory["kl"][0]
     check(all(size < whole for size in memory["stages"] + memory["experts"]) and len(memory["stages"]) == 4, "each has its part alone", memory)
+    check(memory["fp8"][1] < whole and os.listdir(tmp / "fp8-processes/rollout-weights") == ["step-2"], "the newest weights alone are left", memory)
     check(len(references["stages"]) == 4 and all(size < references["kl"][0] for size in references["stages"]), "also of the reference", references)
     check(memory["async"][0] == whole > memory["async"][1], "but the first, where it alone answers", memory)
 
