@@ -23,9 +23,10 @@ constexpr std::int64_t kGraphBytesOfCall = 3 << 10;
 
 // The ranks of a stage as the shards of ShardPlan, where they share the experts.
 MeshShape shape_of(const RankLayout& l) {
-  if (l.ep == 1) return {.pp = l.pp};
+  if (l.ep == 1) return {.pp = l.pp, .last_stage_layers = l.last_stage_layers};
   return {.ep = l.ep,
           .pp = l.pp,
+          .last_stage_layers = l.last_stage_layers,
           .dp = l.tp * l.dp,
           .moves_experts = l.moves_experts,
           .redundant_experts = l.redundant_experts};
@@ -58,6 +59,7 @@ RankLayout layout_of(const MeshShape& shape) {
           .ep = shape.ep,
           .dp = shape.dp,
           .pp = shape.pp,
+          .last_stage_layers = shape.last_stage_layers,
           .moves_experts = shape.moves_experts,
           .redundant_experts = shape.redundant_experts};
 }

@@ -22,8 +22,9 @@ struct RankLayout {
   int ep = 1;  // ranks among which whole routed experts are dealt out
   int dp = 1;  // shards with sequences and a cache of their own
   int pp = 1;  // stages of whole layers
+  int last_stage_layers = 0;  // MeshShape's, as the two below
   bool moves_experts = false;
-  int redundant_experts = 0;  // MeshShape's
+  int redundant_experts = 0;
 
   int num_ranks() const { return tp * dp * pp; }
   bool operator==(const RankLayout&) const = default;
