@@ -188,6 +188,29 @@ TEST(Scheduler, prompt_log_probabilities_need_every_row) {
   EXPECT_EQ(sim.outcome(2).num_prompt_logprobs, 99u);
 }
 
+TEST(Scheduler, experts_of_a_prompt_are_told_without_a_gap) {
+  SimulationOptions options = roomy();
+  options.cache.num_pages = 13;
+  options.executor.info.num_moe_layers = 1;
+  options.executor.info.num_experts = options.executor.info.num_experts_per_tok = 8;
+  Simulation sim(options);
+  ASSERT_TRUE(sim.submit(make(1, 4, 30)).ok());
+  step(sim);
+  Request request = make(2, 40);
+  request.want.routed_experts = true;
+  request.priority = 1;
+  ASSERT_TRUE(sim.submit(request).ok());
+  while (sim.scheduler.num_running() < 2) step(sim, 2);
+  while (sim.scheduler.num_running() == 2) step(sim, 2);
+  // Preempted in the middle of its prompt, which another reads to its end.
+  request.id = 3;
+  request.priority = 0;
+  ASSERT_TRUE(sim.submit(request).ok());
+  sim.drain();
+  EXPECT_EQ(sim.outcome(2).usage.preemptions, 1);
+  EXPECT_EQ(sim.outcome(2).num_routed, 43u * 8);
+}
+
 TEST(Scheduler, min_tokens_stop_ids_and_limits_end_answers_where_they_say) {
   for (const int depth : {1, 2, 4}) {
     for (const int drafts : {0, 3}) {

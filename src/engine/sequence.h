@@ -69,8 +69,12 @@ struct Sequence {
   bool sits_out() const { return late > ready; }
   int num_left() const { return planned_tokens() - planned_computed(); }
   bool decodes() const { return can_run() && num_left() == 1; }
-  // Every row of its prompt must run.
-  bool may_adopt() const { return request->want.prompt_logprobs < 0; }
+  // Not where every row of its prompt must run; nor in the middle of a prompt whose rows tell their
+  // experts: those after the first all do.
+  bool may_adopt() const {
+    const bool reads_again = started && num_tokens() == prompt_size();
+    return request->want.prompt_logprobs < 0 && !(request->want.routed_experts && reads_again);
+  }
 };
 
 // Better first.

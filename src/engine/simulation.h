@@ -166,12 +166,13 @@ class Simulation {
     EXPECT_EQ(outcome.num_prompt_logprobs,
               request.want.prompt_logprobs >= 0 ? request.prompt.size() - 1 : 0);
     EXPECT_EQ(outcome.num_key_reports, request.want.selected_keys ? 1u : 0u);
-    if (request.want.routed_experts && event.usage.preemptions == 0 && event.usage.drafted == 0) {
-      const std::size_t rows = request.prompt.size() + outcome.tokens.size() - 1 -
-                               static_cast<std::size_t>(event.usage.cached_tokens);
+    if (request.want.routed_experts && event.usage.drafted == 0) {
+      const std::size_t all = request.prompt.size() + outcome.tokens.size() - 1;
       const ExecutorInfo& info = executor.info();
-      EXPECT_EQ(outcome.num_routed,
-                rows * static_cast<std::size_t>(info.num_moe_layers * info.num_experts_per_tok));
+      const auto each = static_cast<std::size_t>(info.num_moe_layers * info.num_experts_per_tok);
+      EXPECT_GE(outcome.num_routed,
+                (all - static_cast<std::size_t>(event.usage.cached_tokens)) * each);
+      EXPECT_LE(outcome.num_routed, all * each);
     }
   }
 
