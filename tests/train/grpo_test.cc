@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "model/backends_under_test.h"
 #include "rl/group_rollouts.h"
+#include "runtime/rank_threads.h"
 #include "train/trainer.h"
 
 namespace glint {
@@ -394,6 +395,48 @@ TEST_F(GrpoTest, TokensOfOlderWeightsAreTrainedOnUnlessTheyAreMasked) {
   const GrpoBatch anew = roll_out(grpo, part, start);
   EXPECT_EQ(anew.counts.staleness, 0);
   EXPECT_EQ(grpo.verify(anew, {}).value().tokens, anew.counts.tokens);
+}
+
+// A shard has pages for its part of the answers. Where all are on one, some wait, and none fails.
+TEST(RolloutShards, AnswersThatCrowdOnOneShardAreAllThere) {
+  const MeshShape shape = {.dp = 2};
+  Ranks ranks(shape);
+  for (int rank = 0; rank < shape.dp; ++rank) {
+    ranks.add(
+        LoadedModel::load({.dir = kTiny, .shape = shape, .rank = rank, .mesh = ranks.mesh(rank)},
+                          host_backend().make(1))
+            .value());
+  }
+  const RankThreads followers(ranks);
+  constexpr int kAnswers = 4, kPrompt = 60, kTokens = 200;
+  EngineHere here(ranks.model(0));
+  const RolloutSize size = {
+      .longest = kPrompt + kTokens, .running = kAnswers, .requests = kAnswers};
+  const std::unique_ptr<RolloutSession> session = here.begin(size).value();
+  EXPECT_EQ(ranks.model(1).num_pages(), kAnswers / 2 * (pages_of(size.longest) + 1));
+  for (RequestId id = 1; id <= kAnswers; ++id) {
+    const std::vector<TokenId> prompt(kPrompt, static_cast<TokenId>(5 + id));
+    // The first shard alone tells the keys that it selects.
+    ASSERT_TRUE(session
+                    ->submit({.id = id,
+                              .prompt = prompt,
+                              .max_tokens = kTokens,
+                              .want = {.selected_keys = true}})
+                    .ok());
+  }
+  int ended = 0, preemptions = 0;
+  const Status status = session->run([&](std::vector<TokenEvent> step) -> Result<bool> {
+    for (const TokenEvent& event : step) {
+      if (!event.finished) continue;
+      EXPECT_EQ(event.finished, FinishReason::kLength) << event.error;
+      EXPECT_EQ(event.usage.completion_tokens, kTokens);
+      preemptions += event.usage.preemptions;
+      ++ended;
+    }
+    return ended < kAnswers;
+  });
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  EXPECT_GT(preemptions, 0);
 }
 
 TEST_F(GrpoTest, ASignalEndsRollouts) {
