@@ -27,9 +27,9 @@ std::uint64_t StageResults::expect(Expected& what) {
   Tensor there = what.to;
   if (!device_.is_host()) {
     const std::size_t bytes = there.bytes().size();
+    device_.wait(what.taken);
     if (bytes > what.on_host.bytes()) what.on_host = device_.allocate_pinned(bytes);
     GLINT_CHECK(what.on_host.bytes() >= bytes, "no memory for the results of a stage");
-    device_.wait(what.taken);
     there.data = what.on_host.data();
   }
   wanted_.push(there);
