@@ -132,6 +132,7 @@ Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const Model
   for (int rank = 0; rank < ranks->size(); ++rank) {
     ModelOptions one = resolved;
     one.threads = each.threads;
+    one.ranks_here = ranks->size();
     one.rank = rank;
     one.mesh = ranks->mesh(rank);
     each.device = device_of_rank(rank, ranks->size());

@@ -129,6 +129,19 @@ TEST(FitLaunch, deals_ranks_out_to_processes) {
             "many as there are ranks, or a divisor of them, or unset its variables");
 }
 
+TEST(LoadRanks, each_knows_how_many_share_the_memory) {
+  Console console(stdout, stderr, true);
+  const Environment environment;
+  Cli cli = {.console = console, .environment = environment};
+  RunOptions options;
+  options.backend = "cpu";
+  const ModelOptions resolved = {.dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny"),
+                                 .shape = {.tp = 2}};
+  const OpenedModel opened = open_model(resolved).value();
+  const auto ranks = load_ranks(options, resolved, opened, cli).value();
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks->model(rank).options().ranks_here, 2);
+}
+
 TEST(FitShape, gpus_run_what_was_asked_for) {
   const FittedShape as_asked = {.shape = {.tp = 2}};
   const FittedShape smaller = {.shape = {.tp = 4}, .note = "tp 8 -> 4: the checkpoint has 4 heads"};

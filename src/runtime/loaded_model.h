@@ -121,8 +121,9 @@ class LoadedModel {
   // is rank 0's; null: nobody does. Passes on states of the device then take those of the last
   // step.
   void set_followers(Followers* followers);
+  bool is_leader() const { return ranks_.followers != nullptr; }
   // Whether this rank gets the logits of its passes.
-  bool has_logits() const { return ranks_.followers || shard_.is_last(); }
+  bool has_logits() const { return is_leader() || shard_.is_last(); }
   // Followers' state and restart; fine without any.
   Status ranks_state() const { return ranks_.followers ? ranks_.followers->state() : Ok{}; }
   Status restart_ranks();

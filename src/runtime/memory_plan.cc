@@ -90,8 +90,25 @@ TrialOptions trial_options(LoadedModel& model) {
           .like = &model.backend()};
 }
 
+Result<std::vector<MemoryPlan>> plan_stages(const ModelConfig& config, TrialOptions options,
+                                            const StepLimits& limits) {
+  std::vector<MemoryPlan> plans;
+  StepMemory steps;
+  for (int& stage = options.stage = 0; stage < options.layout.pp; ++stage) {
+    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, options));
+    plans.push_back(plan_memory(*trial, config, options, limits));
+    steps = larger(steps, plans.back().step);
+  }
+  for (MemoryPlan& plan : plans) plan.step = steps;
+  return plans;
+}
+
 Result<MemoryPlan> plan_memory(LoadedModel& model, const StepLimits& limits) {
   const TrialOptions options = trial_options(model);
+  if (model.is_leader()) {
+    GLINT_TRY(const std::vector<MemoryPlan> plans, plan_stages(model.config(), options, limits));
+    return plans.front();
+  }
   GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
   return plan_memory(*trial, model.config(), options, limits);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "model/release.h"
@@ -38,7 +39,12 @@ std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& co
 // Those of a loaded model, on its backend; `model` outlives what is made with them.
 TrialOptions trial_options(LoadedModel& model);
 
-// The plan of a loaded model's rank.
+// The plans of a rank of each stage, whose steps' memory is that of the largest.
+Result<std::vector<MemoryPlan>> plan_stages(const ModelConfig& config, TrialOptions options,
+                                            const StepLimits& limits);
+
+// The plan of a loaded model's rank; of a leader's, as of plan_stages(): the others reserve the
+// same.
 Result<MemoryPlan> plan_memory(LoadedModel& model, const StepLimits& limits);
 
 // Makes room on all ranks for `num_pages` of cache and for passes within `limits`. Fails, with one

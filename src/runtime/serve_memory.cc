@@ -24,22 +24,19 @@ int num_groups(const MeshShape& shape) {
 Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs args) {
   const MeshShape& shape = args.shape;
   Device& device = args.trial.like->device();
+  args.trial.layout = layout_of(shape);
+  args.trial.shape = shape;
+  GLINT_TRY(const std::vector<MemoryPlan> stages, plan_stages(config, args.trial, args.limits));
   // A rank's: the most of any stage; of weights and pages, where stages share the host's memory,
   // the mean.
-  MemoryPlan plan;
+  MemoryPlan plan = {.rope = stages.front().rope, .step = stages.front().step};
   std::int64_t weights = 0;
   const auto add = [&](std::int64_t& to, std::int64_t more) {
     to = device.is_host() ? to + more : std::max(to, more * shape.pp);
   };
-  args.trial.layout = layout_of(shape);
-  args.trial.shape = shape;
-  for (int& stage = args.trial.stage = 0; stage < shape.pp; ++stage) {
-    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, args.trial));
-    const MemoryPlan one = plan_memory(*trial, config, args.trial, args.limits);
+  for (const MemoryPlan& one : stages) {
     add(weights, one.weight_bytes());
     add(plan.page, one.page);
-    plan.rope = one.rope;
-    plan.step = larger(plan.step, one.step);
   }
   if (shape.dp * shape.pp > 1) plan.step.step += bytes_from_ranks(config, args);
   const DeviceMemory have = device.memory();

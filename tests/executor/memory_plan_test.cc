@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "executor/harness.h"
 #include "ops/testing/late_ops.h"
-#include "runtime/ranks.h"
+#include "runtime/rank_threads.h"
 #include "runtime/serve_memory.h"
 
 namespace glint {
@@ -185,6 +185,33 @@ TEST(MemoryPlan, a_device_holds_the_largest_stage) {
   EXPECT_EQ(plan_on(device).weights, most);
   EXPECT_NEAR(static_cast<double>(plan_on(*best_backend().make(1)).weights),
               static_cast<double>(all), 8.0 * shape.pp);
+}
+
+// Only the last has logits and drafts.
+TEST(MemoryPlan, a_leader_makes_room_for_the_steps_of_every_stage) {
+  const MeshShape shape = {.pp = 2};
+  Ranks ranks(shape);
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    ranks.add(LoadedModel::load({.dir = kModelDir,
+                                 .with_mtp = true,
+                                 .shape = shape,
+                                 .rank = rank,
+                                 .mesh = ranks.mesh(rank)},
+                                best_backend().make(1))
+                  .value());
+  }
+  const RankThreads followers(ranks);
+  const StepLimits limits = {
+      .max_step_tokens = 64, .max_running = 4, .max_drafts = 2, .max_seq_len = 256};
+  ASSERT_TRUE(reserve(ranks.model(0), 4, limits).ok());
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    LoadedModel& model = ranks.model(rank);
+    const auto trial = StepTrial::make(model.config(), trial_options(model)).value();
+    const StepMemory need = trial->memory(limits);
+    EXPECT_GE(static_cast<std::int64_t>(model.arena_bytes()),
+              need.step + need.draft + need.head + need.edits)
+        << "stage " << rank;
+  }
 }
 
 }  // namespace
