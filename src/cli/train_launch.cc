@@ -241,7 +241,7 @@ void settle(Launch& launch) {
   if (o.run_id.empty()) o.run_id = new_run_id();
 }
 
-Status check_training(const Launch& launch) {
+Status check_training(const ModelConfig& config, Launch& launch) {
   if (launch.value("load") != launch.checkpoints()) {
     return invalid(str("--load is ", launch.value("load"), " and --save ", launch.checkpoints(),
                        "; a run goes on in its own folder: give both the same"));
@@ -249,6 +249,8 @@ Status check_training(const Launch& launch) {
   GrpoCommandOptions options;
   OptionList list(options);
   GLINT_TRY_STATUS(list.parse(launch.grpo()));
+  const Result<ShardPlan> divided = plan_shard(config, options.layout.shape(), 0);
+  if (!divided.ok()) launch.planned.push_back(divided.error().message);
   return check(options);
 }
 
@@ -321,7 +323,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
     launch.args.options.insert(launch.args.options.end(), {"--fp8-rollout", "--parity-gate=0.03"});
     launch.notes.push_back("answers in FP8: --parity-gate 0.03, as in miles");
   }
-  GLINT_TRY_STATUS(check_training(launch));
+  GLINT_TRY_STATUS(check_training(*config, launch));
   return launch;
 }
 
