@@ -40,6 +40,9 @@ Status add_layout(const LaunchOptions& o, const ModelConfig& config, bool on_cpu
     l = {};
   } else if (o.num_nodes >= 16) {
     l = {.tp = 4, .pp = 4, .cp = 2, .ep = 32, .last_stage_layers = 18};
+    // Megatron has copies of the experts in a stage of more ranks; here all of it share them.
+    const int stage = o.num_nodes * o.num_gpus_per_node / l.pp;
+    if (config.n_routed_experts % stage == 0) l.ep = stage;
   } else if (o.num_nodes == 6) {
     l = {.tp = 4, .pp = 3, .ep = 16, .last_stage_layers = 6};
   } else if (o.num_nodes != 1) {

@@ -47,6 +47,8 @@ def the_published_lines_resolve():
     check(full["gpus"] == 128 and full["layout"]["dp"] == 4 and full["layout"]["expert_dp"] == 1 and full["optimizer_offload"], "layout", full)
     check(full["memory"]["total"] < full["memory"]["budget"] and full["misfit"] == "", "it fits", full)
     check(any("--enable-pd" in one for one in full["planned_only"]), "disaggregation is planned", full)
+    double = plan("--model-name", "GLM-5", "--num-nodes", 32, "--no-enable-pd", "--rollout-num-gpus-per-engine", 64)
+    check(double["layout"]["ep"] == 64 and double["planned_only"] == [], "the experts of more nodes", double)
     apart = plan("--model-name", "GLM-5", "--num-nodes", 32, "--no-enable-pd", "--rollout-num-gpus-per-engine", 64, "--expert-model-parallel-size", 32)
     check(apart["planned_only"] == ["ep is 32, but experts are shared by all 64 ranks of a stage or by none; set ep to 64 or to 1"], "a layout that is not run", apart)
     check(plan("--model-name", "GLM-5.1", "--num-nodes", 16)["layout"] == full["layout"], "GLM-5.1", full)
