@@ -150,9 +150,12 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   }
   const int wanted = o.concurrency ? ceil_div(o.concurrency, layout.dp) : 256;
   d.max_running = std::clamp(wanted, 1, o.step_tokens);
-  GraphSizes graphs = o.program.graphs         ? *o.program.graphs
-                      : o.device.name == "cpu" ? GraphSizes()
-                                               : usual_graphs(d.max_running);
+  GraphSizes graphs;
+  if (StepGraphs::can_record({.cp = o.cp, .pp = layout.pp, .dp = layout.dp})) {
+    graphs = o.program.graphs         ? *o.program.graphs
+             : o.device.name == "cpu" ? GraphSizes()
+                                      : usual_graphs(d.max_running);
+  }
   graphs.most = o.step_tokens;
   const StepLimits limits = {
       .max_step_tokens = o.step_tokens,

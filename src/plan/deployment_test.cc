@@ -148,6 +148,17 @@ TEST(Floors, are_of_batches_that_memory_was_planned_for) {
   EXPECT_EQ(d.decode.back().batch, d.max_running);
 }
 
+TEST(Deployment, counts_graphs_where_steps_are_recorded) {
+  const auto graphs = [](RankLayout layout, int cp = 1) {
+    DeploymentOptions options = on("h200", 8, Release::kFp8, layout);
+    options.cp = cp;
+    return planned(options).rank.step.graphs;
+  };
+  EXPECT_GT(graphs({.tp = 8}), 0);
+  EXPECT_EQ(graphs({.tp = 4, .pp = 2}), 0);
+  EXPECT_EQ(graphs({.ep = 8, .dp = 8}, 2), 0);
+}
+
 TEST(Deployment, a_cache_that_is_too_large_is_named_as_such) {
   DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
   options.cache_bytes = std::int64_t{100} << 30;
@@ -203,6 +214,7 @@ TEST(Deployment, refuses_layouts_that_are_none) {
 
 TEST(Deployment, shards_that_share_sequences_hold_each_once) {
   DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
+  options.program.graphs = GraphSizes();  // none alone, as where they share
   const Deployment alone = plan_deployment(glm5(), options).value();
   options.cp = 4;
   const Deployment shared = plan_deployment(glm5(), options).value();

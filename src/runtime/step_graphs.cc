@@ -122,8 +122,10 @@ std::vector<std::int64_t> StepGraphs::rows_of(const Model& m, std::span<const St
 }
 
 // Stages wait for each other, and ranks that share a sequence's rows have as many as it comes.
+bool StepGraphs::can_record(const MeshShape& shape) { return shape.cp == 1 && shape.pp == 1; }
+
 bool StepGraphs::can_record(const Device& device, const MeshShape& shape) {
-  return !device.is_host() && shape.cp == 1 && shape.pp == 1;
+  return !device.is_host() && can_record(shape);
 }
 
 bool StepGraphs::can_record(const Model& m) {

@@ -50,9 +50,10 @@ class StepGraphs {
   const GraphSizes& sizes() const { return sizes_; }
 
   // Whether the model's device and groups repeat a whole pass at once; and whether those of a
-  // layout may.
+  // layout may, on a device that is not the host.
   static bool can_record(const Model& model);
   static bool can_record(const Device& device, const MeshShape& shape);
+  static bool can_record(const MeshShape& shape);
   // Whether a step can be one: a row of each sequence, or with its drafts, and their logits, which
   // nobody taps.
   bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
