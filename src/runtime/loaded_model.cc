@@ -255,23 +255,28 @@ Status LoadedModel::reserve_steps(const StepMemory& planned) {
 Status LoadedModel::make_room(const StepMemory& planned) {
   graphs_.clear();
   for (Pass* pass : {&step_, &draft_, &head_}) pass->scope.reset();
+  const auto no_room = [&](std::int64_t bytes, const char* what) {
+    return exhausted(str("no room on ", ops().device().name(), " for ", human_bytes(bytes), " of ",
+                         what, "; smaller steps and shorter sequences need less"));
+  };
   for (const auto& [arena, bytes] :
        {std::pair(&step_.arena, planned.step), std::pair(&draft_.arena, planned.draft),
         std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits),
         std::pair(&moves_.arena, planned.moves)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
-      return exhausted(str("no room on ", ops().device().name(), " for ", human_bytes(bytes),
-                           " of activations; smaller steps and shorter sequences need less"));
+      return no_room(bytes, "activations");
     }
+  }
+  if (ranks_.results && !ranks_.results->reserve(static_cast<std::size_t>(planned.num_results),
+                                                 static_cast<std::size_t>(planned.result))) {
+    return no_room(planned.results(), "results of stages");
   }
   if (planned.scratch == 0) return Ok{};
   // Each backend knows by itself how its memory is divided.
   GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config_, trial_options(*this)));
   trial->memory(planned.limits);
   if (trial->reserve_scratch()) return Ok{};
-  return exhausted(str("no room on ", ops().device().name(), " for ", human_bytes(planned.scratch),
-                       " of the products' own memory; smaller steps and shorter sequences need "
-                       "less"));
+  return no_room(planned.scratch, "the products' own memory");
 }
 
 GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOptions& options) {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "base/memory.h"
 #include "base/str.h"
 
@@ -16,6 +17,23 @@ std::function<WeightFormat(const ModelTensor&)> by_name(
     const auto found = formats.find(tensor.name);
     return found == formats.end() ? WeightFormat::kBF16 : found->second;
   };
+}
+
+// Logits and chosen experts of all ranks, as they come to the first: into its step's memory, and
+// from stages into one of their own for each step.
+void add_results(const ModelConfig& c, const MeshShape& shape, StepMemory& steps) {
+  const StepLimits& limits = steps.limits;
+  const std::int64_t rows = std::int64_t{limits.max_step_tokens} * shape.num_sequence_shards();
+  const std::int64_t drawn = std::int64_t{limits.max_running} * (1 + limits.max_drafts);
+  const std::int64_t logits = limits.all_logits ? rows : std::min(rows, drawn);
+  const std::int64_t bytes = round_up(4 * logits * c.vocab_size, 256) +
+                             round_up(4 * rows * c.num_moe_layers() * c.num_experts_per_tok, 256);
+  if (shape.dp > 1) steps.step += bytes;
+  if (shape.pp == 1) return;
+  // Those that are begun at once, and the last that has ended.
+  const bool one_by_one = limits.max_drafts > 0 || limits.all_logits;
+  steps.num_results = one_by_one ? 2 : shape.pp + 2;
+  steps.result = bytes;
 }
 
 }  // namespace
@@ -99,6 +117,7 @@ Result<std::vector<MemoryPlan>> plan_stages(const ModelConfig& config, TrialOpti
     plans.push_back(plan_memory(*trial, config, options, limits));
     steps = larger(steps, plans.back().step);
   }
+  add_results(config, options.shape, steps);
   for (MemoryPlan& plan : plans) plan.step = steps;
   return plans;
 }
@@ -119,7 +138,7 @@ Status reserve(LoadedModel& model, int num_pages, const StepLimits& limits) {
   // A device tells by itself; a host lends memory that it lacks.
   const std::int64_t free = available_memory();
   const int ranks = model.options().ranks_here;
-  if (model.ops().device().is_host() && plan.working_bytes() > free / ranks) {
+  if (model.ops().device().is_host() && plan.working_bytes(ranks) > free) {
     return exhausted(str("activations need ", human_bytes(plan.working_bytes()),
                          ranks > 1 ? str(" on each of ", ranks, " ranks") : "", ", and ",
                          human_bytes(free),

@@ -21,8 +21,10 @@ struct MemoryPlan {
   StepMemory step = {};
 
   std::int64_t weight_bytes() const;
-  // Besides weights and cache.
-  std::int64_t working_bytes() const { return rope + step.total(); }
+  // Besides weights and cache; of so many ranks together, one of which is the first.
+  std::int64_t working_bytes(std::int64_t ranks = 1) const {
+    return ranks * (rope + step.total()) - (ranks - 1) * step.results();
+  }
 };
 
 // The plan of the rank that `trial` runs.
@@ -39,7 +41,8 @@ std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& co
 // Those of a loaded model, on its backend; `model` outlives what is made with them.
 TrialOptions trial_options(LoadedModel& model);
 
-// The plans of a rank of each stage, whose steps' memory is that of the largest.
+// The plans of a rank of each stage, whose steps' memory is enough for any, and for what comes from
+// all ranks to the first.
 Result<std::vector<MemoryPlan>> plan_stages(const ModelConfig& config, TrialOptions options,
                                             const StepLimits& limits);
 

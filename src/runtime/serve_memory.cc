@@ -6,14 +6,6 @@
 namespace glint {
 namespace {
 
-// Logits and chosen experts of all ranks, which come to the first.
-std::int64_t bytes_from_ranks(const ModelConfig& c, const ServeMemoryArgs& args) {
-  const StepLimits& limits = args.limits;
-  const std::int64_t logits = std::int64_t{limits.max_running} * (1 + limits.max_drafts);
-  const std::int64_t rows = std::int64_t{limits.max_step_tokens} * args.shape.num_sequence_shards();
-  return 4 * (logits * c.vocab_size + rows * c.num_moe_layers() * c.num_experts_per_tok);
-}
-
 // That a rank belongs to.
 int num_groups(const MeshShape& shape) {
   return (shape.tp > 1) + (shape.cp > 1) + (shape.dp > 1) + (shape.ep > 1) + (shape.pp > 1);
@@ -38,7 +30,6 @@ Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs
     add(weights, one.weight_bytes());
     add(plan.page, one.page);
   }
-  if (shape.dp * shape.pp > 1) plan.step.step += bytes_from_ranks(config, args);
   const DeviceMemory have = device.memory();
   // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
   // layers; or each has a device.
@@ -46,7 +37,7 @@ Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs
   plan.step.scratch += num_groups(shape) * args.group_bytes;
   ServeMemory memory = {.page = plan.page * ranks / shape.pp,
                         .weights = weights * ranks / shape.pp,
-                        .activations = ranks * plan.working_bytes(),
+                        .activations = plan.working_bytes(ranks),
                         .steps = plan.step,
                         .total = have.total,
                         .available = have.available,

@@ -1,5 +1,7 @@
 #include "runtime/stage_results.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/ending_signals.h"
 
@@ -50,6 +52,14 @@ void StageResults::take(Expected& what) {
   if (device_.is_host() || !what.to) return;
   device_.copy(what.to.data, what.on_host.data(), what.to.bytes().size());
   what.taken = device_.record();
+}
+
+bool StageResults::reserve(std::size_t count, std::size_t bytes) {
+  GLINT_CHECK(begun_.empty(), "steps are on their way");
+  device_.synchronize();  // copies into the memory that there is
+  if (ended_) spare_.push_back(std::move(ended_));
+  while (spare_.size() < count) spare_.push_back(std::make_unique<Memory>(device_));
+  return std::ranges::all_of(spare_, [&](const auto& one) { return one->arena.reserve(bytes); });
 }
 
 void StageResults::begin(const ResultRows& logits, const std::optional<ResultRows>& routed) {

@@ -33,6 +33,9 @@ class StageResults {
   // Waits for what is still expected.
   ~StageResults();
 
+  // Makes room for `count` steps' results of `bytes` each, where no step is begun. False: there is
+  // none.
+  bool reserve(std::size_t count, std::size_t bytes);
   // A step was begun, and these are its results; the second may be nobody's wish.
   void begin(const ResultRows& logits, const std::optional<ResultRows>& routed);
   struct Step {

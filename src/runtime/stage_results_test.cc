@@ -37,5 +37,29 @@ TEST(StageResults, that_are_not_taken_yet_outlast_larger_ones) {
   }
 }
 
+TEST(StageResults, take_no_memory_beyond_what_was_reserved) {
+  const auto pp = make_thread_comms(2);
+  const std::unique_ptr<Device> host = make_host_device();
+  constexpr std::int64_t kRows = 10, kWidth = 64, kBytes = kRows * kWidth * 4;
+  LateDevice device(1 << 20);
+  StageResults results(*pp[0], device);
+  EXPECT_FALSE(results.reserve(3, 1 << 19));
+  LateDevice larger(1 << 20);
+  StageResults fit(*pp[0], larger);
+  ASSERT_TRUE(fit.reserve(3, kBytes));
+  const std::int64_t left = larger.memory().available;
+  EXPECT_EQ(left, (1 << 20) - 3 * kBytes);
+  std::thread last_stage([&] {
+    Arena sent(*host);
+    for (int step = 0; step < 6; ++step) pp[1]->send(count(kRows * kWidth, sent), 0);
+  });
+  for (int round = 0; round < 3; ++round) {
+    for (int step = 0; step < 2; ++step) fit.begin({.rows = kRows, .width = kWidth}, {});
+    for (int step = 0; step < 2; ++step) EXPECT_EQ(fit.end().logits.dim(0), kRows);
+  }
+  last_stage.join();
+  EXPECT_EQ(larger.memory().available, left);
+}
+
 }  // namespace
 }  // namespace glint

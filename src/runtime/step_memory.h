@@ -26,10 +26,13 @@ struct StepMemory {
   std::int64_t seats = 0;    // of seat_table.h and routed_experts.h
   std::int64_t scratch = 0;  // of the backend's own
   std::int64_t graphs = 0;   // of recorded steps, beside what they compute on
-  StepLimits limits = {};    // that it was planned for
+  // Results of a step that other stages work on, and of how many at once: on the first rank.
+  std::int64_t result = 0, num_results = 0;
+  StepLimits limits = {};  // that it was planned for
 
+  std::int64_t results() const { return num_results * result; }
   std::int64_t total() const {
-    return step + draft + head + edits + moves + seats + scratch + graphs;
+    return step + draft + head + edits + moves + seats + scratch + graphs + results();
   }
 };
 
@@ -43,6 +46,8 @@ inline StepMemory larger(const StepMemory& a, const StepMemory& b) {
           .seats = std::max(a.seats, b.seats),
           .scratch = std::max(a.scratch, b.scratch),
           .graphs = std::max(a.graphs, b.graphs),
+          .result = std::max(a.result, b.result),
+          .num_results = std::max(a.num_results, b.num_results),
           .limits = b.limits};
 }
 

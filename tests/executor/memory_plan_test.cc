@@ -214,5 +214,40 @@ TEST(MemoryPlan, a_leader_makes_room_for_the_steps_of_every_stage) {
   }
 }
 
+// They come to the first, which has them beside its own steps.
+TEST(MemoryPlan, results_of_stages_are_counted_where_they_come_to) {
+  const MeshShape shape = {.pp = 2};
+  Ranks ranks(shape);
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    ranks.add(LoadedModel::load({.dir = kModelDir,
+                                 .with_mtp = true,
+                                 .shape = shape,
+                                 .rank = rank,
+                                 .mesh = ranks.mesh(rank)},
+                                std::make_unique<LateOps>(best_backend().make(1)))
+                  .value());
+  }
+  const RankThreads followers(ranks);
+  LoadedModel& leader = ranks.model(0);
+  StepLimits limits = {
+      .max_step_tokens = 64, .max_running = 4, .max_drafts = 2, .max_seq_len = 256};
+  EXPECT_EQ(plan_memory(leader, limits).value().step.num_results, 2);
+  limits.max_drafts = 0;
+  const MemoryPlan plan = plan_memory(leader, limits).value();
+  EXPECT_EQ(plan.step.num_results, 4);
+  EXPECT_GE(plan.step.result, 4 * limits.max_running * leader.config().vocab_size);
+  EXPECT_EQ(plan.working_bytes(3), 3 * plan.working_bytes() - 2 * plan.step.results());
+  std::int64_t most = 0;
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    const auto trial = StepTrial::make(leader.config(), trial_options(ranks.model(rank))).value();
+    most = std::max(most, trial->memory(limits).step);
+  }
+  EXPECT_EQ(plan.step.step, most);
+  const std::int64_t before = leader.ops().device().memory().available;
+  ASSERT_TRUE(leader.reserve_steps(plan.step).ok());
+  const std::int64_t taken = before - leader.ops().device().memory().available;
+  EXPECT_GE(taken, plan.step.step + plan.step.head + plan.step.edits + plan.step.results());
+}
+
 }  // namespace
 }  // namespace glint
