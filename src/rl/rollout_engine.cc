@@ -13,7 +13,9 @@ namespace {
 class SessionHere final : public RolloutSession {
  public:
   SessionHere(LoadedModel& model, const RolloutSize& size, int pages)
-      : executor_(model, {.max_drafts = size.num_drafts, .num_token_ids = size.num_token_ids}),
+      : executor_(model, {.max_drafts = size.num_drafts,
+                          .num_token_ids = size.num_token_ids,
+                          .max_running = size.running}),
         engine_({.scheduler = {.max_running = size.running,
                                .max_seq_len = size.longest,
                                .max_drafts = size.num_drafts},

@@ -7,7 +7,9 @@
 #include "base/memory.h"
 #include "executor/harness.h"
 #include "ops/testing/late_ops.h"
+#include "rl/rollout_engine.h"
 #include "runtime/rank_threads.h"
+#include "runtime/ranks.h"
 #include "runtime/serve_memory.h"
 
 namespace glint {
@@ -128,6 +130,28 @@ TEST(MemoryPlan, is_within_two_per_cent_of_what_is_taken) {
   EXPECT_NEAR(taken / planned, 1, 0.02) << taken << " taken, " << planned << " planned";
   // Reserved in one stretch each: nothing was allocated besides.
   EXPECT_LT(model.arena_bytes(), static_cast<std::size_t>(plan.step.total()) + 3 * (2 << 20));
+}
+
+TEST(MemoryPlan, a_rollout_has_the_seats_that_were_planned) {
+  auto backend = std::make_unique<LateOps>(host_backend().make(2));
+  Device& device = backend->device();
+  const auto model = load_model(kModelDir, std::move(backend));
+  const auto taken = [&](const auto& act) {
+    const std::int64_t before = device.memory().available;
+    EXPECT_TRUE(act().ok());
+    return before - device.memory().available;
+  };
+  EngineHere engine(*model);
+  for (const int running : {2, 300}) {
+    const auto begin = [&] { return engine.begin({.longest = 64, .running = running}); };
+    taken(begin);  // room for steps, which the next session finds
+    const std::int64_t all = taken(begin);
+    const std::int64_t pages = taken([&] { return model->reserve_pages(model->kv().num_pages()); });
+    const MemoryPlan plan =
+        plan_memory(*model, {.max_step_tokens = 64, .max_running = running, .max_seq_len = 64})
+            .value();
+    EXPECT_NEAR(static_cast<double>(all - pages), static_cast<double>(plan.step.seats), 8 * 256);
+  }
 }
 
 TEST(MemoryPlan, room_for_steps_is_for_all_ranks_of_a_machine) {
