@@ -53,9 +53,7 @@ bool Scheduler::State::may_run(const Sequence& seq) const {
 
 // Whether there are prompts for a step of `shard`.
 bool Scheduler::State::somebody_reads(int shard) const {
-  const bool may_join =
-      !waiting.empty() && (static_cast<int>(running.size()) < config.max_running ||
-                           last_makes_way_for(**waiting.begin()));
+  const bool may_join = !waiting.empty() && (has_slot(0) || last_makes_way_for(**waiting.begin()));
   return may_join || std::any_of(running.begin(), running.end(), [&](const Sequence* seq) {
            return seq->shard == shard && !seq->decodes();
          });
@@ -204,6 +202,8 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
                      [](const StepBudget& budget) { return budget.admits(); })) {
       return;
     }
+    // Nor is there a slot for later ones: so nothing is looked up, which takes time.
+    if (!has_slot(passed) && !last_makes_way_for(seq)) return;
     if (!seq.in_flight.empty()) return;  // preempted just now
     if (waits_for_leader(seq)) {
       ++passed;
@@ -216,8 +216,7 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
       ++passed;
       continue;
     }
-    const int num_taken = static_cast<int>(running.size()) + passed;
-    if (num_taken >= config.max_running && !make_way_for_slot(seq)) return;
+    if (!has_slot(passed) && !preempt_all_of({*running.rbegin()})) return;
     if (!admit(seq, shard)) {
       blocked = {seq.id(), num_free_pages(), next_step + 16};
       return;
@@ -312,12 +311,13 @@ bool Scheduler::State::make_way_for_pages(const Sequence& seq, int shard, int mi
   return pages >= missing && preempt_all_of(victims);
 }
 
-bool Scheduler::State::last_makes_way_for(const Sequence& seq) const {
-  return !running.empty() && (*running.rbegin())->request->priority > seq.request->priority;
+// Beside those that run and `passed`.
+bool Scheduler::State::has_slot(int passed) const {
+  return static_cast<int>(running.size()) + passed < config.max_running;
 }
 
-bool Scheduler::State::make_way_for_slot(const Sequence& seq) {
-  return last_makes_way_for(seq) && preempt_all_of({*running.rbegin()});
+bool Scheduler::State::last_makes_way_for(const Sequence& seq) const {
+  return !running.empty() && (*running.rbegin())->request->priority > seq.request->priority;
 }
 
 // True if all their pages came back at once.

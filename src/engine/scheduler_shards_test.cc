@@ -82,6 +82,23 @@ TEST(Shards, who_does_not_fit_in_one_goes_to_another) {
   sim.drain();
 }
 
+TEST(Shards, who_waits_for_a_slot_chooses_a_shard_when_there_is_one) {
+  SimulationOptions options = two_shards();
+  options.scheduler.max_running = 3;
+  Simulation sim(options);
+  submit(sim, make(1, 100, 1));
+  submit(sim, make(2, 2, 2));
+  submit(sim, make(3, 2, 3));
+  submit(sim, make(4, 100, 1));  // like the first, beside which there is least to run
+  const std::map<RequestId, int> shards = {{1, 0}, {2, 1}, {3, 1}};
+  EXPECT_EQ(step(sim, 4), shards);
+  EXPECT_EQ(step(sim, 4), shards);
+  sim.abort(2);
+  sim.abort(3);
+  EXPECT_EQ(step(sim, 4), (std::map<RequestId, int>{{1, 0}, {4, 1}}));
+  sim.drain();
+}
+
 TEST(Shards, a_long_prompt_holds_up_no_other_shard) {
   Simulation sim(two_shards());
   submit(sim, make(1, 400, 1));

@@ -50,8 +50,8 @@ struct Scheduler::State {
   int choose_shard(const Sequence& seq, const StepBudgets& budgets) const;
   bool admit(Sequence& seq, int shard);
   bool make_way_for_pages(const Sequence& seq, int shard, int missing);
+  bool has_slot(int passed) const;
   bool last_makes_way_for(const Sequence& seq) const;
-  bool make_way_for_slot(const Sequence& seq);
   bool preempt_all_of(const std::vector<Sequence*>& victims);
   int num_free_pages() const;
   bool is_blocked(const Sequence& seq) const;
