@@ -352,7 +352,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   if (ranks) {
     GLINT_TRY_STATUS(ranks->join(*model));
   }
-  GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
+  GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages, plan.max_model_len));
   GLINT_TRY_STATUS(model->reserve_steps(facts.memory.steps));
   model->use_graphs(graphs);
   ModelExecutor executor(*model, {.max_drafts = drafts,

@@ -35,7 +35,7 @@ class Sequences {
                            human_bytes(bytes), ", and ", human_bytes(free),
                            " are free; measure fewer or shorter ones"));
     }
-    GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages)));
+    GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages), length));
     GLINT_TRY_STATUS(model.reserve_steps(plan.step));
     return Sequences(model, count, length);
   }

@@ -224,12 +224,14 @@ void LoadedModel::count_files() {
   load_stats_.cached_share = cached_share(load_stats_.files);
 }
 
-Status LoadedModel::reserve_pages(int num_pages) {
-  return on_all({.kind = RankPass::Kind::kReservePages, .num_pages = num_pages},
-                [&] { return make_pages(num_pages); });
+Status LoadedModel::reserve_pages(int num_pages, std::int64_t max_seq_len) {
+  if (max_seq_len == 0) max_seq_len = config_.max_position_embeddings;
+  return on_all(
+      {.kind = RankPass::Kind::kReservePages, .max_seq_len = max_seq_len, .num_pages = num_pages},
+      [&] { return make_pages(num_pages, max_seq_len); });
 }
 
-Status LoadedModel::make_pages(int num_pages) {
+Status LoadedModel::make_pages(int num_pages, std::int64_t max_seq_len) {
   graphs_.clear();
   kv_.reset();
   GLINT_TRY_STATUS(connect_ranks());
@@ -242,7 +244,7 @@ Status LoadedModel::make_pages(int num_pages) {
                                          ops().device()));
   kv_.emplace(std::move(store));
   const std::int64_t positions =
-      std::min(std::int64_t{num_pages} * kPageSize, config_.max_position_embeddings + kPageSize);
+      std::min(std::int64_t{num_pages} * kPageSize, max_seq_len + kPageSize);
   GLINT_TRY(rope_, make_rope_table(config_, positions, ops().device(), backend().host_threads()));
   return Ok{};
 }

@@ -142,8 +142,9 @@ class LoadedModel {
   void move_experts(int layer, const ExpertSlots& slots);
 
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
-  // first step.
-  Status reserve_pages(int num_pages);
+  // first step. `max_seq_len`: tokens of the longest sequence; 0: as many as the model has
+  // positions.
+  Status reserve_pages(int num_pages, std::int64_t max_seq_len = 0);
   int num_pages() const { return kv_ ? kv_->num_pages() : 0; }
   KvStore& kv() { return *kv_; }
   const KvStore& kv() const { return *kv_; }
@@ -241,7 +242,7 @@ class LoadedModel {
   Status take_weights(const std::string& dir);
   Status prepare_moves();
   Status undo_moves();
-  Status make_pages(int num_pages);
+  Status make_pages(int num_pages, std::int64_t max_seq_len);
   Status make_room(const StepMemory& planned);
   void record_own_graphs(std::int64_t max_seq_len, const StepOptions& options);
   // own() on this rank and `pass` on its followers.
@@ -288,7 +289,7 @@ class LoadedModel {
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;
-  RopeOnDevice rope_;  // of the positions that the pages hold
+  RopeOnDevice rope_;  // of the positions that a sequence may have
   std::optional<KvStore> kv_;
   Activity activity_;
   // The memory of a kind of pass.

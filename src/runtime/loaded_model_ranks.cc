@@ -327,7 +327,7 @@ Status LoadedModel::follow(const RankPass& pass) {
       (void)logits_of(hidden, pass.shard);
       return Ok{};
     case RankPass::Kind::kReservePages:
-      return reserve_pages(pass.num_pages);
+      return reserve_pages(pass.num_pages, pass.max_seq_len);
     case RankPass::Kind::kReserveSteps:
       return reserve_steps(pass.memory);
     case RankPass::Kind::kUpdateWeights:

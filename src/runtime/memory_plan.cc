@@ -134,7 +134,7 @@ Result<MemoryPlan> plan_memory(LoadedModel& model, const StepLimits& limits) {
 
 Status reserve(LoadedModel& model, int num_pages, const StepLimits& limits) {
   GLINT_TRY(const MemoryPlan plan, plan_memory(model, limits));
-  GLINT_TRY_STATUS(model.reserve_pages(num_pages));
+  GLINT_TRY_STATUS(model.reserve_pages(num_pages, limits.max_seq_len));
   // A device tells by itself; a host lends memory that it lacks.
   const std::int64_t free = available_memory();
   const int ranks = model.options().ranks_here;

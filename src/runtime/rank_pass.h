@@ -20,7 +20,7 @@ struct RankPass {
     kStep,           // `shards`, `routed`, `graph`
     kDraft,          // `shards`, `selection`, and hidden states
     kHead,           // hidden states of `shard`
-    kReservePages,   // `num_pages`
+    kReservePages,   // `num_pages`, `max_seq_len`
     kReserveSteps,   // `memory`
     kUpdateWeights,  // of the checkpoint in folder `path`
     kMoveExperts,    // of `layer`, to `slots`

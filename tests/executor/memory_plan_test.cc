@@ -142,13 +142,16 @@ TEST(MemoryPlan, a_rollout_has_the_seats_that_were_planned) {
     return before - device.memory().available;
   };
   EngineHere engine(*model);
+  constexpr int kLongest = 64;
   for (const int running : {2, 300}) {
-    const auto begin = [&] { return engine.begin({.longest = 64, .running = running}); };
+    const auto begin = [&] { return engine.begin({.longest = kLongest, .running = running}); };
     taken(begin);  // room for steps, which the next session finds
     const std::int64_t all = taken(begin);
-    const std::int64_t pages = taken([&] { return model->reserve_pages(model->kv().num_pages()); });
+    const std::int64_t pages =
+        taken([&] { return model->reserve_pages(model->kv().num_pages(), kLongest); });
     const MemoryPlan plan =
-        plan_memory(*model, {.max_step_tokens = 64, .max_running = running, .max_seq_len = 64})
+        plan_memory(*model,
+                    {.max_step_tokens = 64, .max_running = running, .max_seq_len = kLongest})
             .value();
     EXPECT_NEAR(static_cast<double>(all - pages), static_cast<double>(plan.step.seats), 8 * 256);
   }

@@ -336,6 +336,18 @@ TEST(RankedExecutor, steps_take_what_they_were_planned_to_take) {
   }
 }
 
+TEST(RankedExecutor, rotary_tables_hold_the_longest_sequence_as_planned) {
+  Group group = load_group(2);
+  LoadedModel& leader = group.leader();
+  const StepLimits limits = {.max_step_tokens = 64, .max_running = 8, .max_seq_len = 128};
+  const MemoryPlan plan = plan_memory(leader, limits).value();
+  ASSERT_TRUE(reserve(leader, 8 * 2, limits).ok());
+  for (int rank = 0; rank < 2; ++rank) {
+    const Tensor& table = group.ranks->model(rank).rotary_table();
+    EXPECT_EQ(static_cast<std::int64_t>(table.bytes().size()), plan.rope) << "rank " << rank;
+  }
+}
+
 TEST(RankedExecutor, weights_change_on_all_ranks_or_on_none) {
   Group group = load_group(2);
   Harness harness(group.leader(), {});
