@@ -85,10 +85,9 @@ std::vector<std::string> variables(Choose&& choose) {
 // Variables of vLLM, SGLang, TensorRT-LLM and what they stand on.
 std::vector<std::string> foreign_variables() {
   return variables([](std::string_view entry) {
-    for (const std::string_view prefix :
-         {"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "TRT_LLM_",
-          "SAFETENSORS_FAST_GPU=", "CUDA_VISIBLE_DEVICES=", "TORCH_", "PYTORCH_", "FLASHINFER_",
-          "DG_JIT_", "TRITON_", "NVTE_"}) {
+    for (const std::string_view prefix : {"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_",
+                                          "TRT_LLM_", "SAFETENSORS_FAST_GPU=", "TORCH_", "PYTORCH_",
+                                          "FLASHINFER_", "DG_JIT_", "TRITON_", "NVTE_"}) {
       if (entry.starts_with(prefix) && !entry.starts_with("VLLM_API_KEY=")) return std::size_t{0};
     }
     return entry.npos;

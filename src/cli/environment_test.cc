@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
 
@@ -70,6 +71,19 @@ TEST(Environment, tokens_of_the_hub_come_from_a_variable_or_a_file) {
   setenv("HF_HUB_OFFLINE", "True", 1);
   EXPECT_TRUE(read_environment().hf_offline);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Environment, variables_of_other_servers_are_told_but_none_that_the_driver_obeys) {
+  const auto is_told = [](const char* name) {
+    setenv(name, "0", 1);
+    const bool told = contains(read_environment().foreign, std::string(name) + "=0");
+    unsetenv(name);
+    return told;
+  };
+  EXPECT_TRUE(is_told("NCCL_DEBUG"));
+  EXPECT_TRUE(is_told("VLLM_USE_V1"));
+  EXPECT_FALSE(is_told("VLLM_API_KEY"));
+  EXPECT_FALSE(is_told("CUDA_VISIBLE_DEVICES"));
 }
 
 TEST(Environment, temporary_files_lie_where_tmpdir_says) {
