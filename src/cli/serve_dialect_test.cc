@@ -367,6 +367,24 @@ TEST(ServeDialect, switches_can_be_turned_off_in_every_spelling) {
             "unknown option \"--no-max-num-seqs\", did you mean --max-num-seqs?");
 }
 
+TEST(ServeDialect, what_has_no_meaning_is_told_as_it_was_written) {
+  const auto told = [](Dialect dialect, const char* line) {
+    const Served served = serve(dialect, words(line));
+    EXPECT_EQ(served.error, "");
+    std::vector<std::string> all = served.translated.graphs.given;
+    for (const std::string& each : served.translated.ignored)
+      all.push_back(each.substr(0, each.find(" (")));
+    return all;
+  };
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(told(Dialect::kVllm, "m --no-enforce-eager --no-async-scheduling"),
+            (Lines{"--no-enforce-eager", "--no-async-scheduling"}));
+  EXPECT_EQ(told(Dialect::kGlint, "m --enforce-eager=true --async-scheduling=false"),
+            (Lines{"--enforce-eager", "--async-scheduling false"}));
+  const std::string file = write_temporary("serve_dialect_told.yaml", "no-enforce-eager: true\n");
+  EXPECT_EQ(told(Dialect::kVllm, str("m --config ", file).c_str()), Lines{"no-enforce-eager"});
+}
+
 TEST(ServeDialect, flags_of_graphs_have_their_owners_meaning) {
   const auto graphs = [](Dialect dialect, std::vector<std::string> args) {
     const Served served = serve(dialect, args);

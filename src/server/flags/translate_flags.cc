@@ -14,8 +14,6 @@ namespace {
 using Takes = FlagRule::Takes;
 using Does = FlagRule::Does;
 
-constexpr std::string_view kSwitchedOff = "false";
-
 using NamedRule = std::pair<std::string_view, const FlagRule*>;
 
 // The names of `table`, in its order.
@@ -41,8 +39,15 @@ bool mentions(std::string_view text, std::string_view name) {
 struct Setting {
   std::string name;
   std::optional<std::string> value = {};
-  std::string shown = {};  // as the user wrote it, without the value
+  std::string shown = {};   // as the user wrote it, without the value
+  bool is_negated = false;  // the user wrote "no-" before the name, which is the value
 };
+
+// As the user wrote it, for a line that explains.
+std::string in_words(const Setting& setting) {
+  const bool has_word = setting.value && *setting.value != "true" && !setting.is_negated;
+  return has_word ? setting.shown + " " + *setting.value : setting.shown;
+}
 
 // A part of the layout or of speculation, as errors call it.
 std::string name_in_errors(const FlagRule& part) {
@@ -88,10 +93,6 @@ class Translator {
   Status read_config(const std::string& path);
   Status take(const Setting& setting, std::span<const std::string>& rest);
   void ignore(const Setting& setting, std::string_view why);
-  void note_graphs(const Setting& setting) {
-    out_.graphs.given.push_back(setting.value ? setting.shown + " " + *setting.value
-                                              : setting.shown);
-  }
   void give(std::string_view option, const std::string& value, const Setting& setting);
   void note_file(const std::string& name, const Setting& setting);
   Error unknown(const Setting& setting) const;
@@ -145,9 +146,7 @@ bool Translator::takes_json(std::string_view name) const {
 }
 
 void Translator::ignore(const Setting& setting, std::string_view why) {
-  std::string line = setting.shown;
-  if (setting.value && *setting.value != "true") line += " " + *setting.value;
-  line += str(" (", why, ")");
+  const std::string line = str(in_words(setting), " (", why, ")");
   if (!contains(out_.ignored, line)) out_.ignored.push_back(line);
 }
 
@@ -219,7 +218,7 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
     case Does::kFile:
       return read_config(*converted.value);
     case Does::kGraphs:
-      note_graphs(setting);
+      out_.graphs.given.push_back(in_words(setting));
       return out_.graphs.set(rule.target, *converted.value).in(setting.shown);
     case Does::kIgnore:
       if (!rule.target.empty()) ignore(setting, rule.target);
@@ -245,7 +244,7 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
   } else if (rule.does == Does::kLayout) {
     return set_part(rule, on ? "true" : "false", setting);
   } else if (rule.does == Does::kGraphs) {
-    note_graphs(setting);
+    out_.graphs.given.push_back(in_words(setting));
     return out_.graphs.set(rule.target, on ? "true" : "false");
   } else if (rule.target.find('=') != std::string_view::npos) {
     if (on) target_->push_back(str("--", rule.target));
@@ -274,7 +273,7 @@ Status Translator::apply(const Setting& setting) {
 
 // "--no-x", or "no-x: true" of a file.
 Status Translator::switch_off(const Setting& given) {
-  Setting setting = {given.name.substr(3), std::string(kSwitchedOff), given.shown};
+  const Setting setting = {given.name.substr(3), "false", given.shown, true};
   const FlagRule* rule = find_rule(setting.name);
   const Option* option = find_own(setting.name);
   const bool is_switch =
