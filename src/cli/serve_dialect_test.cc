@@ -471,6 +471,29 @@ TEST(ServeDialect, older_spellings_keep_their_meaning) {
             0.25);
 }
 
+TEST(ServeDialect, what_would_make_another_model_is_refused) {
+  const auto error = [](Dialect dialect, const char* flag, const char* value) {
+    return serve(dialect, {"m", flag, value}).error;
+  };
+  EXPECT_EQ(error(Dialect::kVllm, "--hf-overrides", R"({"rope_parameters": {"rope_theta": 5}})"),
+            "--hf-overrides.rope_parameters.rope_theta: the checkpoint is read as it is, so \"5\" "
+            "would not count; change its config.json, or leave the flag out");
+  EXPECT_EQ(error(Dialect::kSglang, "--json-model-override-args", R"({"index_topk_freq": 4})"),
+            "--json-model-override-args.index_topk_freq: the checkpoint is read as it is, so "
+            "\"4\" would not count; change its config.json, or leave the flag out");
+  for (const char* flag : {"--hf-overrides.num_experts_per_tok", "--hf-config-path"})
+    EXPECT_NE(error(Dialect::kVllm, flag, "4").find("change its config.json"), std::string::npos);
+  EXPECT_EQ(error(Dialect::kVllm, "--logits-processors", "a.b:C"),
+            "--logits-processors: there is no Python, so \"a.b:C\" would not change logits; leave "
+            "the flag out, and let requests have logit_bias or a grammar");
+  EXPECT_EQ(error(Dialect::kSglang, "--json-model-override-args", "{}"), "");
+  using Fields =
+      std::vector<std::pair<std::string, std::string>>;  // which the checkpoint must have
+  EXPECT_EQ(
+      serve(Dialect::kVllm, {"m", "--hf-overrides", R"({"index_topk": 128})"}).translated.expected,
+      (Fields{{"index_topk", "128"}}));
+}
+
 TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
   EXPECT_EQ(
       serve(Dialect::kVllm, words("m --enable-lora --lora-modules a=/x")).error,

@@ -95,6 +95,18 @@ Result<Converted> no_adapters(const std::string& value) {
                      "; merge it into the checkpoint, or leave the flag out"));
 }
 
+// Flags that would make another model of the checkpoint.
+Result<Converted> own_config(const std::string& value) {
+  return invalid(str("the checkpoint is read as it is, so ", quoted(value),
+                     " would not count; change its config.json, or leave the flag out"));
+}
+
+Result<Converted> no_processors(const std::string& value) {
+  return invalid(str("there is no Python, so ", quoted(value),
+                     " would not change logits; leave the flag out, and let requests have "
+                     "logit_bias or a grammar"));
+}
+
 // Flags by which another server lets only some connect.
 Result<Converted> open_to_all(const std::string& value) {
   return invalid(str(quoted(value),
@@ -134,6 +146,8 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"sampling_defaults", sampling_defaults},
     {"only_raw", only_raw},
     {"no_adapters", no_adapters},
+    {"own_config", own_config},
+    {"no_processors", no_processors},
     {"open_to_all", open_to_all},
     {"whole_pieces", whole_pieces},
     {"some_blanks", some_blanks},

@@ -256,7 +256,7 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
 
 Status Translator::apply(const Setting& setting) {
   if (const FlagRule* rule = find_rule(setting.name)) {
-    GLINT_TRY_STATUS(check_member(setting.name, setting.shown));
+    if (rule->convert == nullptr) GLINT_TRY_STATUS(check_member(setting.name, setting.shown));
     return apply_rule(*rule, setting);
   }
   const Option* option = find_own(setting.name);
