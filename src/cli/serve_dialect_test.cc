@@ -494,6 +494,19 @@ TEST(ServeDialect, what_would_make_another_model_is_refused) {
       (Fields{{"index_topk", "128"}}));
 }
 
+TEST(ServeDialect, another_kind_of_server_is_refused) {
+  for (const char* flag : {"--runner pooling", "--task embed", "--convert classify"}) {
+    const std::vector<std::string> pair = words(flag);
+    EXPECT_EQ(serve(Dialect::kVllm, words(str("m ", flag))).error,
+              str(pair[0], ": it is a server of one language model, and \"", pair[1],
+                  "\" asks for another kind; leave the flag out"));
+  }
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --runner generate --task auto --convert none")).error,
+            "");
+  EXPECT_NE(serve(Dialect::kSglang, words("--model-path m --is-embedding")).error, "");
+  EXPECT_EQ(serve(Dialect::kSglang, words("--model-path m --is-embedding=false")).error, "");
+}
+
 TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
   EXPECT_EQ(
       serve(Dialect::kVllm, words("m --enable-lora --lora-modules a=/x")).error,

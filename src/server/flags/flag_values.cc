@@ -101,6 +101,13 @@ Result<Converted> own_config(const std::string& value) {
                      " would not count; change its config.json, or leave the flag out"));
 }
 
+// Flags that say what kind of server it is.
+Result<Converted> generates(const std::string& value) {
+  if (contains({"auto", "generate", "none", "false"}, value)) return Converted{value};
+  return invalid(str("it is a server of one language model, and ", quoted(value),
+                     " asks for another kind; leave the flag out"));
+}
+
 Result<Converted> no_processors(const std::string& value) {
   return invalid(str("there is no Python, so ", quoted(value),
                      " would not change logits; leave the flag out, and let requests have "
@@ -147,6 +154,7 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"only_raw", only_raw},
     {"no_adapters", no_adapters},
     {"own_config", own_config},
+    {"generates", generates},
     {"no_processors", no_processors},
     {"open_to_all", open_to_all},
     {"whole_pieces", whole_pieces},
