@@ -385,6 +385,26 @@ TEST(ServeDialect, what_has_no_meaning_is_told_as_it_was_written) {
   EXPECT_EQ(told(Dialect::kVllm, str("m --config ", file).c_str()), Lines{"no-enforce-eager"});
 }
 
+TEST(ServeDialect, the_reason_for_which_a_flag_is_ignored_is_true_of_it) {
+  const auto reason = [](const char* flag) {
+    const Served served = serve(Dialect::kGlint, words(str("m ", flag)));
+    EXPECT_EQ(served.error, "");
+    const std::string line = joined(served.translated.ignored, "; ");
+    return line.substr(line.find(" (") + 2);
+  };
+  EXPECT_EQ(reason("--device cuda"), "see --backend)");
+  EXPECT_EQ(reason("--max_beam_width 4"),
+            "there is no beam search: requests that ask for beams are refused)");
+  EXPECT_EQ(reason("--max-input-len 4"), "see --max-model-len)");
+  EXPECT_EQ(reason("--soft-watchdog-timeout 4"), "see --watchdog-timeout)");
+  EXPECT_EQ(reason("--enable-prompt-tokens-details"), "every answer has cached_tokens)");
+  EXPECT_EQ(reason("--enable-cache-report"), "every answer has cached_tokens)");
+  EXPECT_EQ(reason("--sleep-on-idle"), "a server without requests sleeps)");
+  EXPECT_EQ(reason("--build_config.max_batch_size 4"),
+            "no engine is built; see --max-num-seqs, --max-num-batched-tokens and "
+            "--max-model-len)");
+}
+
 TEST(ServeDialect, flags_of_graphs_have_their_owners_meaning) {
   const auto graphs = [](Dialect dialect, std::vector<std::string> args) {
     const Served served = serve(dialect, args);
