@@ -101,17 +101,22 @@ Result<std::vector<std::string>> read_keys(const ServeOptions& options, const Se
   return keys;
 }
 
-// The basename is shown; the path or id as given and the user's names are accepted too.
-std::vector<std::string> served_names(const ServeOptions& options, const std::string& dir) {
+// A path that ends in no name has that of the folder which it leads to; a link has its own.
+std::string last_name(const std::filesystem::path& path) {
+  if (path.filename() != "." && path.filename() != "..") return path.filename();
+  std::error_code error;
+  return std::filesystem::weakly_canonical(path, error).filename();
+}
+
+// The last name is shown; the path or id as given and the user's names are accepted too.
+std::vector<std::string> served_names(const ServeOptions& options) {
   std::vector<std::string> names = options.served_model_name;
   const auto add = [&](std::string name) {
     if (!name.empty() && !contains(names, name)) names.push_back(std::move(name));
   };
   std::string given = options.model;
-  while (given.size() > 1 && given.back() == '/') given.pop_back();
-  add(std::filesystem::path(given).filename() == "."
-          ? std::filesystem::path(dir).filename().string()
-          : std::filesystem::path(given).filename().string());
+  while (given.size() > 1 && (given.ends_with('/') || given.ends_with("/."))) given.pop_back();
+  add(last_name(given));
   add(given);
   add(options.model);
   return names;
@@ -168,7 +173,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
     return invalid("--ssl-certfile and --ssl-keyfile go together; give both");
   s.http.tls_certificate = o.ssl_certfile;
   s.http.tls_key = o.ssl_keyfile;
-  s.served_names = served_names(o, facts.dir);
+  s.served_names = served_names(o);
   s.num_listed_names = std::max<std::size_t>(1, o.served_model_name.size());
   s.model_path = o.model;
   s.max_model_len = max_model_len;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace glint {
 namespace {
 
@@ -42,6 +44,27 @@ TEST(ServePlan, what_is_open_is_decided_by_the_checkpoint) {
   const std::vector<std::string> names = {"glm5-tiny", "models/glm5-tiny", "models/glm5-tiny/"};
   EXPECT_EQ(plan.server.served_names, names);
   EXPECT_EQ(plan.server.parsers.reasoning, "glm45");
+}
+
+TEST(ServePlan, a_model_has_a_name_however_its_folder_is_reached) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(testing::TempDir()) / "serve_plan_names";
+  fs::create_directories(root / "GLM" / "part");
+  fs::remove(root / "glm-5");
+  fs::create_directory_symlink("GLM", root / "glm-5");
+  const auto name = [](const std::string& model) {
+    ServeOptions options = tiny_options();
+    options.model = model;
+    return plan_serve(options, {}, tiny_facts()).value().server.served_names.front();
+  };
+  EXPECT_EQ(name("."), fs::current_path().filename());
+  EXPECT_EQ(name("./"), fs::current_path().filename());
+  EXPECT_EQ(name(".."), fs::current_path().parent_path().filename());
+  EXPECT_EQ(name(root / "GLM/."), "GLM");
+  EXPECT_EQ(name(root / "GLM/.//"), "GLM");
+  EXPECT_EQ(name(root / "GLM/part/.."), "GLM");
+  EXPECT_EQ(name(root / "GLM/../glm-5/"), "glm-5");
+  EXPECT_EQ(name("zai-org/GLM-5-FP8"), "GLM-5-FP8");
 }
 
 TEST(ServePlan, the_users_names_come_first) {
