@@ -7,6 +7,7 @@
 #include <future>
 #include <map>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -277,6 +278,18 @@ Result<ChatTemplate> open_template(const std::string& given, const std::string& 
   return chat;
 }
 
+// With the model at the revision that was asked for.
+RunOptions at_revision(const Options& options, Cli& cli) {
+  RunOptions out = options;
+  if (options.revision.empty()) return out;
+  if (is_directory(options.model)) {
+    cli.console.note(str("ignored: --revision ", options.revision, " (a directory has one)"));
+  } else {
+    out.model += "@" + options.revision;
+  }
+  return out;
+}
+
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
@@ -288,9 +301,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
         "which it is by --node-rank, or --data-parallel-start-rank, or leave --headless out");
   }
   GLINT_TRY(const int drafts, parse_spec(options.spec));
-  RunOptions located = options;
-  if (!options.revision.empty()) located.model += "@" + options.revision;
-  GLINT_TRY(ModelOptions resolved, resolve(located, cli, drafts > 0));
+  GLINT_TRY(ModelOptions resolved, resolve(at_revision(options, cli), cli, drafts > 0));
   GLINT_TRY(OpenedModel opened, open_served(resolved));
   ServeFacts facts = facts_of(opened, resolved.dir, drafts, cli.environment);
   Checkpoint* const checkpoint = resolved.dummy ? nullptr : &*opened.checkpoint;

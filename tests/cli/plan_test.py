@@ -43,7 +43,7 @@ def this_machine():
     check("It fits." in text and "this machine's memory" in text, "the bundled model", text)
     check("memory used" in text and "VRAM" not in text, "memory of a CPU", text)
     dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512, "--dcp-size", 2,
-              "--disable-custom-all-reduce", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
+              "--disable-custom-all-reduce", "--revision", "main", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
     shared = output("serve", MODEL, "--dry-run", "--dp", 4, "--cp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
     check(re.search(r"sequences of 2,000 +6\n", shared) and "4 shards, of which 2 share each" in shared, "shards that share", shared)
@@ -52,7 +52,7 @@ def this_machine():
         check(f"ignored: {flag} (--kv-cache-memory says how large the cache is)" in both.stderr, "the most exact wish holds", both.stderr)
     check(re.search(r"tokens +6,400", dry.stdout) and "6,400 tokens" in dry.stderr, "the same cache",
           dry.stdout + dry.stderr)
-    for line in ("ignored: --dcp-size 2", "ignored: --disable-custom-all-reduce", "ignored: SAFETENSORS_FAST_GPU",
+    for line in ("ignored: --revision main (a directory has one)", "ignored: --dcp-size 2", "ignored: --disable-custom-all-reduce", "ignored: SAFETENSORS_FAST_GPU",
                  "passed through: NCCL_P2P_LEVEL=PHB"):
         check(line in dry.stderr, "flags without effect", dry.stderr)
 
