@@ -35,7 +35,7 @@ void read_chat_logprobs(RequestReader& r, ApiRequest& request, const ParseContex
   bool wanted = false;
   std::optional<int> top;
   r.boolean("logprobs", wanted);
-  r.integer("top_logprobs", top, {0, context.config.max_logprobs});
+  read_num_logprobs(r, "top_logprobs", top, context);
   if (top && *top > 0 && !wanted && r.reading())
     return r.fail("top_logprobs", "top_logprobs is given, but logprobs is not true");
   if (wanted) request.facts.top_logprobs = top.value_or(0);

@@ -69,6 +69,29 @@ TEST(OpenAiRequest, what_is_not_said_is_the_servers_default) {
   EXPECT_EQ(generate(R"("text": "x")").request.end.default_max_tokens, 128);
 }
 
+TEST(OpenAiRequest, minus_one_asks_for_the_log_probabilities_of_all_tokens) {
+  ServerConfig all = config();
+  all.max_logprobs = 1000;
+  const std::string chat_body =
+      R"({"messages": [{"role": "user", "content": "hi"}], "logprobs": true, "top_logprobs": -1})";
+  const std::string completion_body = R"({"prompt": "x", "prompt_logprobs": -1})";
+  const auto facts = [&](const std::string& body, Api api, ReadRequest read) {
+    return parse_request(parse_json(body).value(), api, read, {all, 1000}).value().facts;
+  };
+  EXPECT_EQ(facts(chat_body, Api::kChat, read_chat).top_logprobs, 1000);
+  EXPECT_EQ(facts(completion_body, Api::kCompletions, read_completion).prompt_logprobs, 1000);
+  EXPECT_EQ(parse(chat_body, Api::kChat, read_chat).error->message,
+            "top_logprobs is -1, which is all 1000 tokens of the vocabulary; the server gives at "
+            "most 20 (--max-logprobs)");
+  EXPECT_EQ(parse(completion_body, Api::kCompletions, read_completion).error->param,
+            "prompt_logprobs");
+  EXPECT_EQ(completion(R"("prompt": "x", "prompt_logprobs": -2)").error->message,
+            "prompt_logprobs is -2; it must be an integer from -1 to 20");
+  EXPECT_EQ(completion(R"("prompt": "x", "logprobs": -1)").error->message,
+            "logprobs is -1; it must be an integer from 0 to 20");
+  EXPECT_EQ(chat(R"("top_logprobs": -1)").error->param, "top_logprobs");
+}
+
 TEST(OpenAiRequest, every_sampling_field_arrives) {
   const Parsed p = chat(R"("temperature": 1, "top_p": 0.5, "top_k": 7, "min_p": 0.1,
       "repetition_penalty": 1.5, "presence_penalty": -1, "frequency_penalty": 2, "seed": -1,

@@ -246,9 +246,20 @@ void read_streaming(RequestReader& r, ApiRequest& request) {
   r.boolean("return_timings", request.form.return_timings);
 }
 
+void read_num_logprobs(RequestReader& r, const char* name, std::optional<int>& out,
+                       const ParseContext& context) {
+  const int most = context.config.max_logprobs;
+  r.integer(name, out, {-1, most});
+  if (out != -1) return;
+  out = context.vocab_size;
+  if (*out > most)
+    r.fail(name, str(r.path(name), " is -1, which is all ", *out, " tokens of the vocabulary; the ",
+                     "server gives at most ", most, " (--max-logprobs)"));
+}
+
 void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   std::optional<int> prompt;
-  r.integer("prompt_logprobs", prompt, {0, context.config.max_logprobs});
+  read_num_logprobs(r, "prompt_logprobs", prompt, context);
   if (!prompt) return;
   request.facts.prompt_logprobs = *prompt;
   if (request.form.stream) r.fail("prompt_logprobs", "prompt_logprobs cannot be streamed");

@@ -35,6 +35,10 @@ void read_response_format(RequestReader& r, const char* inner, ApiRequest& reque
 // return_tokens_as_token_ids, return_timings.
 void read_streaming(RequestReader& r, ApiRequest& request);
 
+// How many tokens of each position are told; -1, as in vLLM: all of the vocabulary.
+void read_num_logprobs(RequestReader& r, const char* name, std::optional<int>& out,
+                       const ParseContext& context);
+
 // prompt_logprobs.
 void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
