@@ -183,6 +183,7 @@ Result<TrainPlanOptions> plan_options(const Launch& launch, const DeviceModel& d
   }
   p.offload_optimizer = launch.value("optimizer-cpu-offload") == "true";
   p.fp8_rollout = o.fp8_rollout;
+  p.on_trainer = !launch.on_cpu && launch.planned.empty();
   return p;
 }
 

@@ -146,8 +146,9 @@ Status copy_to_node(const Launch& launch, Cli& cli) {
 
 Status check_built(const Launch& launch) {
   if (launch.planned.empty()) return Ok{};
-  return unsupported(
-      str("planned only, not built: ", joined(launch.planned, "; "), "; --dry-run shows the plan"));
+  return unsupported(str("planned only, not built: ", joined(launch.planned, "; "),
+                         launch.options.enable_pd ? "; --no-enable-pd answers without them," : ";",
+                         " --dry-run shows the plan"));
 }
 
 Result<int> rank_of_launch(const Launch& launch, bool prepares, const Cli& cli) {

@@ -134,6 +134,14 @@ class Planner {
   }
 
   Status plan_engine() {
+    const MeshShape trainer = {.tp = l_.tp,
+                               .cp = l_.cp,
+                               .ep = l_.ep,
+                               .pp = l_.pp,
+                               .last_stage_layers = l_.last_stage_layers,
+                               .dp = l_.gpus / (l_.tp * l_.pp)};
+    plan_.options.on_trainer = o_.on_trainer && plan_shard(c_, trainer, 0).ok();
+    if (o_.on_trainer) plan_.options.engine_gpus = l_.gpus;
     const int W = o_.engine_gpus;
     if (W < 1 || l_.gpus % W != 0) {
       return invalid(str("an engine of ", W, " GPUs does not divide ", l_.gpus, " GPUs"));
@@ -157,6 +165,10 @@ class Planner {
                            .output_len = plan_.mean_answer,
                            .memory_share = o_.engine_share,
                            .share_is_static = true};
+    if (o_.on_trainer) {
+      d.layout = layout_of(trainer);
+      d.cp = trainer.cp;
+    }
     // One process holds both at once.
     if (o_.device.name == "cpu") {
       const auto memory = static_cast<double>(o_.device.memory);
@@ -175,11 +187,8 @@ class Planner {
   // How an engine would take less of each GPU: what was asked for already is not named.
   std::string smaller_engine() const {
     std::vector<std::string> remedies;
-    const bool can_span_nodes = l_.gpus > o_.gpus_per_node && o_.engine_gpus <= o_.gpus_per_node;
-    if (can_span_nodes) remedies.push_back("--enable-pd");
-    if (!o_.fp8_rollout) remedies.push_back("--fp8-rollout");
-    if (remedies.empty() && o_.engine_gpus < l_.gpus)
-      remedies.push_back("a larger --rollout-num-gpus-per-engine");
+    if (o_.engine_gpus < l_.gpus) remedies.push_back("a larger --rollout-num-gpus-per-engine");
+    if (!o_.fp8_rollout && !o_.on_trainer) remedies.push_back("--fp8-rollout");
     if (remedies.empty()) return more_machines();
     return joined(remedies, " or ") + (is_gpu() ? " takes less of each GPU" : " takes less");
   }

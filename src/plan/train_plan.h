@@ -33,7 +33,10 @@ struct TrainPlanOptions {
   std::int64_t response_len = 32768;
   bool offload_optimizer = false;  // asked for; the plan turns it on where memory needs it
   bool fp8_rollout = false;
-  int engine_gpus = 1;             // of one engine, each a shard with all of attention
+  int engine_gpus = 1;  // of one engine, each a shard with all of attention
+  // The engine is glint's own: on all GPUs that train, divided as they are. The plan turns it off
+  // where glint does not run the layout.
+  bool on_trainer = false;
   std::int64_t update_buffer = 0;  // bytes of weights on their way to the engine
   double engine_share = 0.70;      // of a GPU's memory, for the engine's weights and cache
 };

@@ -55,18 +55,34 @@ TEST(TrainPlan, AnEngineOfEightIsTooSmall) {
   options.engine_gpus = 8;
   const std::string misfit = planned(options).misfit;
   EXPECT_NE(misfit.find("an engine of 8 GPUs in bf16 does not fit"), misfit.npos) << misfit;
-  EXPECT_TRUE(misfit.ends_with("); --enable-pd or --fp8-rollout takes less of each GPU")) << misfit;
+  EXPECT_TRUE(misfit.ends_with(
+      "); a larger --rollout-num-gpus-per-engine or --fp8-rollout takes less of each GPU"))
+      << misfit;
+}
+
+TEST(TrainPlan, AnEngineOnTheTrainersGpusIsDividedAsTheyAre) {
+  TrainPlanOptions options = sixteen_nodes();
+  options.on_trainer = true;
+  options.engine_gpus = 8;
+  const TrainPlan p = planned(options);
+  EXPECT_EQ(p.misfit, "");
+  EXPECT_EQ(p.options.engine_gpus, 128);
+  EXPECT_EQ(p.engines, 1);
+  EXPECT_NEAR(gb(p.engine.rank.weight_bytes()), gb(p.gpu.weights), 2);
+  options.engine_share = 0.1;
+  const std::string misfit = planned(options).misfit;
+  EXPECT_TRUE(misfit.ends_with("); more nodes take less of each GPU")) << misfit;
+  // A layout that is not run here has the engine that was asked for.
+  options.layout.gpus = 256;
+  EXPECT_FALSE(planned(options).options.on_trainer);
+  EXPECT_EQ(planned(options).options.engine_gpus, 8);
 }
 
 TEST(TrainPlan, ARemedyThatWasTakenIsNotNamed) {
   TrainPlanOptions options = sixteen_nodes();
   options.engine_gpus = 8;
   options.fp8_rollout = true;
-  std::string misfit = planned(options).misfit;
-  EXPECT_TRUE(misfit.ends_with("); --enable-pd takes less of each GPU")) << misfit;
-  options.engine_gpus = 16;
-  options.engine_share = 0.1;
-  misfit = planned(options).misfit;
+  const std::string misfit = planned(options).misfit;
   EXPECT_TRUE(misfit.ends_with("); a larger --rollout-num-gpus-per-engine takes less of each GPU"))
       << misfit;
 }

@@ -33,9 +33,12 @@ std::string memory(const TrainPlan& p) {
 std::string engine(const TrainPlan& p) {
   const Deployment& e = p.engine;
   const bool is_gpu = p.options.device.name != "cpu";
-  std::string text = is_gpu ? str("\nMemory of a GPU when it answers (", p.engines, " engines of ",
-                                  p.options.engine_gpus, " GPUs, ", e.options.format, ")\n")
-                            : str("\nMemory of the engine in it (", e.options.format, ")\n");
+  const std::string engines = p.options.on_trainer ? "the GPUs that train, divided as they are"
+                                                   : str(counted(p.engines, "engine"), " of ",
+                                                         p.options.engine_gpus, " GPUs");
+  std::string text =
+      is_gpu ? str("\nMemory of a GPU when it answers (", engines, ", ", e.options.format, ")\n")
+             : str("\nMemory of the engine in it (", e.options.format, ")\n");
   text += line("weights", human_bytes(e.rank.weight_bytes()));
   text += line("cache",
                e.cache > 0 ? str(human_bytes(e.cache), ", ", with_commas(e.cache_tokens), " tokens")

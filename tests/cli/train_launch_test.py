@@ -63,6 +63,9 @@ def options_change_the_plan():
     check(six["layout"]["layers"] == [7, 7, 6] and six["layout"]["ep"] == 16 and six["engine"]["gpus"] == 16, "six nodes", six)
     pruned = plan("--model-name", "GLM-5_4layer", "--num-nodes", 1)
     check(pruned["layout"]["layers"] == [4] and pruned["arguments"]["rollout-max-response-len"] == "100", "one node", pruned)
+    for more in ((), ("--fp8-rollout",), ("--rollout-num-gpus-per-engine", 8)):
+        own = plan("--model-name", "GLM-5", "--num-nodes", 16, "--no-enable-pd", *more)
+        check(own["misfit"] == "" and own["planned_only"] == [] and own["engine"]["gpus"] == 128, "the engine is where the model trains", own)
     short, long = (output("train", "train", "--dry-run", "--model-name", "GLM-5_4layer", "--num-nodes", 1, *more) for more in ((), ("--rollout-max-response-len", 4000)))
     for text, is_short in ((short, True), (long, False)):
         check("one node: --mode debug_minimal" in text and ("answers of 100 tokens" in text) == is_short, "the length of answers", text)
@@ -88,8 +91,8 @@ def options_change_the_plan():
 
 
 def wrong_plans_are_refused():
-    error = does_not_fit("--model-name", "GLM-5", "--num-nodes", 16, "--no-enable-pd", "--dry-run")
-    check("an engine of 8 GPUs" in error and "GiB" in error, "what does not fit", error)
+    error = does_not_fit("--model-name", "GLM-5", "--num-nodes", 16, "--rollout-num-gpus-per-engine", 8, "--dry-run")
+    check("an engine of 8 GPUs" in error and "GiB" in error and "a larger --rollout-num-gpus-per-engine" in error, "what does not fit", error)
     for nodes in (1, 6):
         check("training takes" in does_not_fit("--model-name", "GLM-5", "--num-nodes", nodes, "--dry-run"), f"{nodes} nodes")
     refused("train", "train", "--num-nodes", 3, words=["--num-nodes is 3", "1, 6, and 16"])
@@ -108,8 +111,14 @@ def wrong_plans_are_refused():
     for stage in ("train", "full-train"):
         done = run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16)
         check(done.returncode == 2 and "TP 4  PP 4" in done.stdout, "a launch shows its plan", done.stdout + done.stderr)
-        for part in ("planned only", "--enable-pd", "--dry-run"):
-            check(part in done.stderr, "a launch is refused", done.stderr)
+        check("planned only" in done.stderr and done.stderr.endswith("(--enable-pd); --no-enable-pd answers without them, --dry-run shows the plan\n"),
+              "a launch is refused", done.stderr)
+        done = run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16, "--no-enable-pd")
+        check(done.returncode == 2 and "16 nodes train by 128 processes" in done.stderr, "a launch that does as it was told", done.stderr)
+    apart = run("train", "train", "--model-name", "GLM-5", "--num-nodes", 16, "--no-enable-pd", "--expert-tensor-parallel-size", 2,
+                "--expert-model-parallel-size", 16, "--rollout-num-gpus-per-engine", 64)
+    check("not built: --expert-tensor-parallel-size 2;" in apart.stderr and apart.stderr.endswith("; --dry-run shows the plan\n")
+          and "--no-enable-pd" not in apart.stderr, "what else is not built", apart.stderr)
     nodes = ("--model-name", "GLM-5_20layer", "--num-nodes", 6, "--no-enable-pd")
     torchrun = {"RANK": "1", "WORLD_SIZE": "48", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
     alone = "6 nodes train by 48 processes: start `glint train train`"
