@@ -136,6 +136,7 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
            .limits = {.max_step_tokens = options.max_num_batched_tokens,
                       .max_running = options.max_num_seqs,
                       .max_drafts = facts.max_drafts,
+                      .max_logprobs = max_logprobs(options, facts.config),
                       .max_seq_len = longest,
                       .num_graphs = StepGraphs::can_record(backend.device(), facts.ranks.shape)
                                         ? count_graphs(graphs, facts.config.index_topk, longest,

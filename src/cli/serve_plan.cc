@@ -208,8 +208,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.higher_priority_first = o.priority_order == "higher";
   GLINT_TRY(s.parsers.reasoning, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));
   GLINT_TRY(s.parsers.tools, parser_name("tool-call-parser", o.tool_call_parser, "glm47"));
-  s.max_logprobs = facts.config.vocab_size;
-  if (o.max_logprobs >= 0) s.max_logprobs = std::min(s.max_logprobs, o.max_logprobs);
+  s.max_logprobs = max_logprobs(o, facts.config);
   s.defaults.stream_interval = o.stream_interval;
   s.max_queue_seconds = o.max_queue_seconds;
   s.text_threads = o.text_threads;
@@ -322,6 +321,11 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   if (!is_number || unit.size() > 1 || power > 4 || value > 1e15 || value < 1)
     return invalid(str("a size in bytes such as 4G or 512M is expected, got ", quoted(text)));
   return static_cast<std::int64_t>(value);
+}
+
+int max_logprobs(const ServeOptions& o, const ModelConfig& config) {
+  const auto all = static_cast<int>(config.vocab_size);
+  return o.max_logprobs < 0 ? all : std::min(all, o.max_logprobs);
 }
 
 std::vector<std::string> ignored_cache_wishes(const ServeOptions& o) {

@@ -40,6 +40,9 @@ struct ServePlan {
 // Refuses numbers that no server can have; plan_serve does as well.
 Status check_serve_options(const ServeOptions& options);
 
+// That requests may ask for: no more than there are tokens.
+int max_logprobs(const ServeOptions& options, const ModelConfig& config);
+
 // Wishes about the size of the cache beside a more exact one (plan_cache), which holds.
 std::vector<std::string> ignored_cache_wishes(const ServeOptions& options);
 

@@ -10,14 +10,33 @@ namespace {
 int wanted(const SliceRun& run) { return run.sequence->request->want.top_logprobs; }
 int wanted_of_prompt(const SliceRun& run) { return run.sequence->request->want.prompt_logprobs; }
 
+// Numbers of a block's results, unless so few tokens have more.
+constexpr std::int64_t kBlockNumbers = 1 << 16;
+
+// Two of the token itself, and of each other one.
+std::int64_t numbers_of_token(std::int64_t others) { return 2 * (1 + others); }
+
+int tokens_of_block(std::int64_t others) {
+  return std::max(kLogprobRows, static_cast<int>(kBlockNumbers / numbers_of_token(others)));
+}
+
+// Tokens of the block that begins with the n-th.
+int block_from(int n, const AskedLogprobs& asked) {
+  return std::min(tokens_of_block(asked.others), asked.rows - n);
+}
+
 }  // namespace
 
 TokenLogprob AskedLogprobs::read(int n, int most) const {
-  const std::span<const float> floats = values.floats();
-  const std::span<const std::int32_t> ints = values.ints();
+  const int row = n % tokens_of_block(others), first = n - row, count = block_from(first, *this);
+  const auto each = static_cast<std::size_t>(numbers_of_token(others));
+  const std::size_t begin = static_cast<std::size_t>(first) * each;
+  const std::size_t size = static_cast<std::size_t>(count) * each;
+  const std::span<const float> floats = values.floats().subspan(begin, size);
+  const std::span<const std::int32_t> ints = values.ints().subspan(begin, size);
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
-  TokenLogprob one = {.logprob = floats[at(n)], .rank = ints[at(rows + n)]};
-  const int ids = 2 * rows + n * others, logprobs = ids + rows * others;
+  TokenLogprob one = {.logprob = floats[at(row)], .rank = ints[at(count + row)]};
+  const int ids = 2 * count + row * others, logprobs = ids + count * others;
   for (int k = 0; k < std::min(most, others); ++k) {
     if (ints[at(ids + k)] < 0) break;
     one.top.push_back({.id = ints[at(ids + k)], .logprob = floats[at(logprobs + k)]});
@@ -25,20 +44,31 @@ TokenLogprob AskedLogprobs::read(int n, int most) const {
   return one;
 }
 
-// Memory for what is asked, in the scratch arena's present scope: one stretch, and its parts.
-std::pair<Tensor, TokenLogProbsArgs> Logprobs::results(AskedLogprobs& asked) const {
+std::int64_t Logprobs::scratch_bytes(std::int64_t rows, std::int64_t others) {
+  constexpr std::int64_t kAlignment = 3 * 256;
+  const std::int64_t block = tokens_of_block(others) * numbers_of_token(others);
+  const std::int64_t uploads = rows + 2 * kLogprobRows;  // of what is drawn, or of a prompt
+  return 4 * (block + uploads) + kAlignment;
+}
+
+// Memory of a block, in the scratch arena's present scope.
+Tensor Logprobs::begin(AskedLogprobs& asked) const {
   asked.others = std::min(asked.others, num_token_ids_);
-  const std::int64_t N = asked.rows, K = asked.others;
-  const Tensor all = model_.scratch().take(DType::kI32, {2 * N * (1 + K)});
+  const std::int64_t each = numbers_of_token(asked.others);
+  asked.values.begin(static_cast<std::size_t>(4 * asked.rows * each), model_.ops().device());
+  return model_.scratch().take(DType::kI32, {block_from(0, asked), each});
+}
+
+TokenLogProbsArgs Logprobs::results_in(const Tensor& block) const {
+  const std::int64_t N = block.dim(0), K = block.dim(1) / 2 - 1;
   const auto part = [&](std::int64_t begin, DType dtype, std::initializer_list<std::int64_t> dims) {
-    return Tensor(all.data + 4 * begin, dtype, dims);
+    return Tensor(block.data + 4 * begin, dtype, dims);
   };
-  return {all,
-          {.num_ids = num_token_ids_,
-           .log_probs = part(0, DType::kF32, {N}),
-           .ranks = part(N, DType::kI32, {N}),
-           .top_ids = part(2 * N, DType::kI32, {N, K}),
-           .top_log_probs = part((2 + K) * N, DType::kF32, {N, K})}};
+  return {.num_ids = num_token_ids_,
+          .log_probs = part(0, DType::kF32, {N}),
+          .ranks = part(N, DType::kI32, {N}),
+          .top_ids = part(2 * N, DType::kI32, {N, K}),
+          .top_log_probs = part((2 + K) * N, DType::kF32, {N, K})};
 }
 
 void Logprobs::ask(std::span<const SliceRun> runs, const Tensor& logits, const Tensor& tokens,
@@ -53,12 +83,18 @@ void Logprobs::ask(std::span<const SliceRun> runs, const Tensor& logits, const T
   asked.rows = static_cast<int>(rows.size());
   if (rows.empty()) return;
   const Arena::Scope scope(model_.scratch());
-  auto [all, args] = results(asked);
-  args.logits = logits;
-  args.rows = upload(rows, {asked.rows}, model_.scratch());
-  args.ids = tokens;
-  model_.ops().token_log_probs(args);
-  asked.values.ask(all, model_.ops().device());
+  const Tensor memory = begin(asked);
+  const Tensor places = upload(rows, {asked.rows}, model_.scratch());
+  for (int n = 0, count = 0; n < asked.rows; n += count) {
+    count = block_from(n, asked);
+    const Tensor block = memory.slice(0, 0, count);
+    TokenLogProbsArgs args = results_in(block);
+    args.logits = logits;
+    args.rows = places.slice(0, n, count);
+    args.ids = tokens;
+    model_.ops().token_log_probs(args);
+    asked.values.add(block, model_.ops().device());
+  }
 }
 
 void Logprobs::tell(std::span<SliceRun> runs, const AskedLogprobs& asked) {
@@ -90,7 +126,8 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked) {
   }
   if (asked.rows == 0) return;
   const Arena::Scope scope(model_.scratch());
-  const auto [all, every] = results(asked);
+  const Tensor memory = begin(asked);
+  Tensor block;
   int n = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::span<const TokenId> prompt = runs[i].sequence->tokens.prompt();
@@ -98,18 +135,21 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked) {
     for (int at = begins[i], count = 0; at < end; at += count, n += count) {
       const LoadedModel::RowPlace place =
           model_.place_of(runs[i].slice->shard, runs[i].row_begin + at - 1 - runs[i].first);
-      count = static_cast<int>(std::min<std::int64_t>({kLogprobRows, end - at, place.count}));
-      ask_block(place.shard, static_cast<int>(place.row),
-                prompt.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), n,
-                every);
+      const int filled = n % tokens_of_block(asked.others);
+      if (filled == 0) block = memory.slice(0, 0, block_from(n, asked));
+      count = static_cast<int>(
+          std::min<std::int64_t>({kLogprobRows, block.dim(0) - filled, end - at, place.count}));
+      ask_rows(place.shard, static_cast<int>(place.row),
+               prompt.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)),
+               filled, results_in(block));
+      if (filled + count == block.dim(0)) asked.values.add(block, model_.ops().device());
     }
   }
-  asked.values.ask(all, model_.ops().device());
 }
 
 // Those of `ids`, which follow the shard's rows from `first` on: the results from the n-th on.
-void Logprobs::ask_block(int shard, int first, std::span<const TokenId> ids, int n,
-                         TokenLogProbsArgs args) {
+void Logprobs::ask_rows(int shard, int first, std::span<const TokenId> ids, int n,
+                        TokenLogProbsArgs args) {
   Arena& scratch = model_.scratch();
   const Arena::Scope scope(scratch);
   const auto count = static_cast<std::int64_t>(ids.size());

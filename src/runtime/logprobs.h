@@ -14,7 +14,9 @@ inline constexpr int kLogprobRows = 64;
 // Those of `rows` tokens, each with the `others` most likely ones.
 struct AskedLogprobs {
   int rows = 0, others = 0;
-  Readback values = {};  // [rows] f32, [rows] i32: ranks, [rows, others] i32: ids, and f32
+  // Blocks, whose n tokens' results are on the device at once: [n] f32, [n] i32: ranks, [n, others]
+  // i32: ids, and f32
+  Readback values = {};
 
   // The n-th token's, with at most `most` others.
   TokenLogprob read(int n, int most) const;
@@ -31,14 +33,18 @@ class Logprobs {
   void ask(std::span<const SliceRun> runs, const Tensor& logits, const Tensor& tokens,
            AskedLogprobs& asked);
 
+  // Bytes of the scratch arena at most, where `rows` rows are drawn.
+  static std::int64_t scratch_bytes(std::int64_t rows, std::int64_t others);
+
   // Gives `runs` what was asked for them.
   static void tell_prompts(std::span<SliceRun> runs, const AskedLogprobs& asked);
   // The same of the tokens that they have taken.
   static void tell(std::span<SliceRun> runs, const AskedLogprobs& asked);
 
  private:
-  std::pair<Tensor, TokenLogProbsArgs> results(AskedLogprobs& asked) const;
-  void ask_block(int shard, int first, std::span<const TokenId> ids, int n, TokenLogProbsArgs args);
+  Tensor begin(AskedLogprobs& asked) const;
+  TokenLogProbsArgs results_in(const Tensor& block) const;
+  void ask_rows(int shard, int first, std::span<const TokenId> ids, int n, TokenLogProbsArgs args);
 
   LoadedModel& model_;
   const int num_token_ids_;

@@ -10,7 +10,8 @@ namespace glint {
 struct StepLimits {
   int max_step_tokens = 0;
   int max_running = 0;
-  int max_drafts = 0;  // above 0: with the MTP layer
+  int max_drafts = 0;    // above 0: with the MTP layer
+  int max_logprobs = 0;  // of the most likely tokens, beside the row's own
   std::int64_t max_seq_len = 0;
   bool all_logits = false;      // of every row, and they are read as they are
   std::int64_t num_graphs = 0;  // of decode steps (step_graphs.h)

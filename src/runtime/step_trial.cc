@@ -230,7 +230,8 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     if (!limits.all_logits) {
       memory.edits = config_.vocab_size * 4 * full.logit_rows +
-                     SampleRows::upload_bytes(config_.vocab_size, full.logit_rows);
+                     SampleRows::upload_bytes(config_.vocab_size, full.logit_rows) +
+                     Logprobs::scratch_bytes(full.logit_rows, limits.max_logprobs);
     }
     memory.seats = seat_sizes(config_, options_.activations, limits.max_drafts).bytes_of_seat() *
                        limits.max_running +

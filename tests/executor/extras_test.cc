@@ -85,6 +85,40 @@ TEST(Extras, logprobs_are_those_of_a_pass_over_the_text) {
   }
 }
 
+// Their results come in blocks, of fewer tokens than these.
+TEST(Extras, logprobs_of_all_tokens_begin_as_those_of_a_few) {
+  const int all = static_cast<int>(tiny().config().vocab_size);
+  const auto run = [](int top) {
+    std::vector<Request> requests(80);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      requests[i] = {.id = i + 1,
+                     .prompt = prompt_of(static_cast<int>(i), 10),
+                     .sampling = {.temperature = 0},
+                     .max_tokens = 2,
+                     .want = {.top_logprobs = top, .prompt_logprobs = top}};
+    }
+    return run_all(requests, {.max_step_tokens = 1024});
+  };
+  const auto expect_begins = [](const std::vector<TokenLogprob>& many,
+                                const std::vector<TokenLogprob>& few) {
+    ASSERT_EQ(many.size(), few.size());
+    for (std::size_t t = 0; t < many.size(); ++t) {
+      EXPECT_EQ(many[t].logprob, few[t].logprob);
+      EXPECT_EQ(many[t].rank, few[t].rank);
+      for (std::size_t k = 0; k < few[t].top.size(); ++k) {
+        EXPECT_EQ(many[t].top[k].id, few[t].top[k].id);
+        EXPECT_EQ(many[t].top[k].logprob, few[t].top[k].logprob);
+      }
+      EXPECT_LE(many[t].top.back().logprob, few[t].top.back().logprob);
+    }
+  };
+  const auto few = run(3);
+  for (const auto& [id, many] : run(all)) {
+    expect_begins(many.logprobs, few.at(id).logprobs);
+    expect_begins(many.extras.prompt_logprobs, few.at(id).extras.prompt_logprobs);
+  }
+}
+
 TEST(Extras, routed_experts_are_those_of_a_pass_over_the_text) {
   LoadedModel& model = tiny();
   const std::size_t layers = static_cast<std::size_t>(model.config().num_moe_layers());

@@ -157,6 +157,30 @@ TEST(MemoryPlan, a_rollout_has_the_seats_that_were_planned) {
   }
 }
 
+TEST(MemoryPlan, log_probabilities_of_all_tokens_are_in_it) {
+  constexpr int kRunning = 80;  // more than a block's
+  const auto model = load_model(kModelDir);
+  const int all = static_cast<int>(model->config().vocab_size);
+  std::vector<Request> requests(kRunning);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i] = {.id = i + 1,
+                   .prompt = prompt_of(static_cast<int>(i), 10),
+                   .max_tokens = 2,
+                   .want = {.top_logprobs = all, .prompt_logprobs = all}};
+  }
+  const auto outcomes = Harness(*model, {.max_step_tokens = 1024}).run(requests);
+  EXPECT_EQ(outcomes.at(80).logprobs[1].top.size(), static_cast<std::size_t>(all));
+  const auto planned = [&](int max_logprobs) {
+    const StepLimits limits = {.max_step_tokens = 1024,
+                               .max_running = kRunning,
+                               .max_logprobs = max_logprobs,
+                               .max_seq_len = 64};
+    return plan_memory(*model, limits).value().step.edits;
+  };
+  EXPECT_LE(model->used_memory().edits, planned(all));
+  EXPECT_GT(model->used_memory().edits, planned(all) - planned(0));
+}
+
 TEST(MemoryPlan, room_for_steps_is_for_all_ranks_of_a_machine) {
   const StepLimits limits = {.max_step_tokens = 64, .max_running = 1, .max_seq_len = 64};
   const auto room = [&](int ranks) {
