@@ -11,6 +11,10 @@
 
 namespace glint {
 
+GrpoModels::~GrpoModels() {
+  if (files_ && !options_.is_elsewhere() && peers_.is_first()) files_->remove_all();
+}
+
 Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool restore) {
   GLINT_TRY(const int drafts, parse_spec(options_.spec));
   GLINT_TRY_STATUS(check_mtp(opened, options_.model, drafts > 0, "spec"));

@@ -22,6 +22,9 @@ class GrpoModels {
  public:
   GrpoModels(const GrpoCommandOptions& options, const TrainPeers& peers, Cli& cli)
       : options_(options), peers_(peers), cli_(cli) {}
+  // Files that the ranks of the run alone have read go.
+  ~GrpoModels();
+  GrpoModels(const GrpoModels&) = delete;
 
   // Loads the model in `dir`, whose files are opened; `restore` also what a checkpoint there has of
   // a run, whose state it returns. Then open_reference(), open_engine() and open_scores(), after

@@ -52,4 +52,9 @@ void RolloutFiles::remove_older() const {
   }
 }
 
+void RolloutFiles::remove_all() const {
+  std::error_code error;
+  fs::remove_all(folder_, error);
+}
+
 }  // namespace glint

@@ -22,6 +22,7 @@ class RolloutFiles {
   const std::string& dir() const { return dir_; }
   // All else in the folder goes. On one process, once nobody reads it.
   void remove_older() const;
+  void remove_all() const;
 
  private:
   Status make_room(const std::string& saved) const;

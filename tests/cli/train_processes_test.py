@@ -113,7 +113,7 @@ def rewards_train_the_same_bits(tmp):
         check(metrics(tmp / f"{name}-threads") == metrics(tmp / f"{name}-processes"), "metrics", metrics(tmp / f"{name}-threads"))
     whole = memory["kl"][0]
     check(all(size < whole for size in memory["stages"] + memory["experts"]) and len(memory["stages"]) == 4, "each has its part alone", memory)
-    check(memory["fp8"][1] < whole and os.listdir(tmp / "fp8-processes/rollout-weights") == ["step-2"], "the newest weights alone are left", memory)
+    check(memory["fp8"][1] < whole and not (tmp / "fp8-processes/rollout-weights").exists(), "its files are gone", memory)
     check(len(references["stages"]) == 4 and all(size < references["kl"][0] for size in references["stages"]), "also of the reference", references)
     check(memory["async"][0] == whole > memory["async"][1], "but the first, where it alone answers", memory)
 
