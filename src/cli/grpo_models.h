@@ -27,8 +27,8 @@ class GrpoModels {
   GrpoModels(const GrpoModels&) = delete;
 
   // Loads the model in `dir`, whose files are opened; `restore` also what a checkpoint there has of
-  // a run, whose state it returns. Then open_reference(), open_engine() and open_scores(), after
-  // the state was looked at. All are collective.
+  // a run, whose state it returns. Then open_reference(), and open_engine() after the state was
+  // looked at. All are collective.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
   // The model in `dir`, where the loss has a KL. The checksum of its weights; empty: there is none.
   Result<std::string> open_reference(const std::string& dir);
