@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/ceil_div.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -254,7 +255,7 @@ Status run(const Options& o, Cli& cli) {
   const int ranks = launches ? std::max(o.tp, 1) * o.dp * o.pp : 1;
   DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
   GLINT_TRY(d.device, find_device_model(o));
-  const int machines = (d.count + d.device.per_host - 1) / d.device.per_host;
+  const int machines = ceil_div(d.count, d.device.per_host);
   if (launches && d.count % machines != 0) {
     return invalid(str("--count is ", d.count, ", and a host has up to ", d.device.per_host, " ",
                        d.device.product, ": ", machines,

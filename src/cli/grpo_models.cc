@@ -130,14 +130,14 @@ Status GrpoModels::load_ranks(ModelOptions one) {
   one.ranks_here = here;
   GLINT_TRY(BackendOptions each, backend_options(running_, cli_));
   each.threads = one.threads = std::max(resolved_.threads / here, 1);
+  GLINT_TRY(const Checkpoint weights, engine_weights());
   for (int i = 0; i < engine_->size(); ++i) {
     one.rank = engine_->first() + i;
     one.mesh = engine_->mesh(i);
     each.device = device_of_rank(one.rank, here);
     GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
-    GLINT_TRY(Checkpoint weights, engine_weights());
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
-              load_model(one, std::move(backend), cli_, with_trained(std::move(weights))));
+              load_model(one, std::move(backend), cli_, with_trained(weights.again())));
     engine_->add(std::move(model));
   }
   return Ok{};
@@ -214,9 +214,9 @@ Status GrpoModels::take_copy() {
 
 Status GrpoModels::take_weights() {
   followers_.reset();
+  GLINT_TRY(const Checkpoint weights, engine_weights());
   for (int rank = 0; rank < engine_->size(); ++rank) {
-    GLINT_TRY(Checkpoint weights, engine_weights());
-    GLINT_TRY_STATUS(engine_->model(rank).update_weights(std::move(weights)));
+    GLINT_TRY_STATUS(engine_->model(rank).update_weights(weights.again()));
   }
   followers_.emplace(*engine_);
   return Ok{};

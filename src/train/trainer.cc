@@ -284,11 +284,8 @@ Status Trainer::write_optimizer(const std::string& dir, const Json& state,
 Status Trainer::save(const std::string& run_dir, const Json& state) {
   const TrainPeers& peers = ranks_->peers();
   if (!peers.is_alone() && saved_ == name_of_step(run_dir, steps_)) return Ok{};
-  wholes_ = 0;
-  Status status = peers.is_first() ? write_checkpoint(run_dir, state) : Status(Ok{});
-  // The others give all their shares, whether they are written or not.
-  while (!peers.is_alone() && wholes_ < num_wholes(*ranks_)) next_whole();
-  GLINT_TRY_STATUS(peers.on_first([&] { return status; }));
+  GLINT_TRY_STATUS(
+      write_on_first(num_wholes(*ranks_), [&] { return write_checkpoint(run_dir, state); }));
   saved_ = name_of_step(run_dir, steps_);
   return Ok{};
 }
@@ -313,12 +310,19 @@ Status Trainer::write_files(const std::string& dir,
   return writer.finish();
 }
 
-Status Trainer::save_weights(const std::string& dir) {
+Status Trainer::write_on_first(std::size_t count, const std::function<Status()>& write) {
   const TrainPeers& peers = ranks_->peers();
+  wholes_ = 0;
+  const Status status = peers.is_first() ? write() : Status(Ok{});
+  // The others give all their shares, whether they are written or not.
+  while (!peers.is_alone() && wholes_ < count) next_whole();
+  return peers.on_first([&] { return status; });
+}
+
+Status Trainer::save_weights(const std::string& dir) {
   const std::vector<ModelTensor>& tensors = ranks_->trained();
   // The masters, which come first of all values.
-  const std::size_t count = peers.is_alone() ? 0 : tensors.size();
-  wholes_ = 0;
+  const std::size_t count = ranks_->peers().is_alone() ? 0 : tensors.size();
   const auto of_others = [&](const CheckpointWriter& writer) -> Status {
     while (wholes_ < count) {
       const ModelTensor& tensor = tensors[wholes_];
@@ -326,9 +330,7 @@ Status Trainer::save_weights(const std::string& dir) {
     }
     return Ok{};
   };
-  const Status status = peers.is_first() ? write_files(dir, of_others) : Status(Ok{});
-  while (wholes_ < count) next_whole();
-  return peers.on_first([&] { return status; });
+  return write_on_first(count, [&] { return write_files(dir, of_others); });
 }
 
 Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) {

@@ -100,6 +100,8 @@ class Trainer {
 
  private:
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
+  // The outcome of the first process's write(), which needs the first `count` of next_whole().
+  Status write_on_first(std::size_t count, const std::function<Status()>& write);
   Status write_checkpoint(const std::string& run_dir, const Json& state);
   // The files of a checkpoint, in which `of_others` writes what this process has a part of, if any,
   // and other files.

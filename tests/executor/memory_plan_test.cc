@@ -238,19 +238,24 @@ TEST(MemoryPlan, a_device_holds_the_largest_stage) {
               static_cast<double>(all), 8.0 * shape.pp);
 }
 
+// Stages with drafts, each on a backend of its own.
+void load(Ranks& ranks, const std::function<std::unique_ptr<Backend>()>& make) {
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    ranks.add(LoadedModel::load({.dir = kModelDir,
+                                 .with_mtp = true,
+                                 .shape = ranks.shape(),
+                                 .rank = rank,
+                                 .mesh = ranks.mesh(rank)},
+                                make())
+                  .value());
+  }
+}
+
 // Only the last has logits and drafts.
 TEST(MemoryPlan, a_leader_makes_room_for_the_steps_of_every_stage) {
   const MeshShape shape = {.pp = 2};
   Ranks ranks(shape);
-  for (int rank = 0; rank < shape.pp; ++rank) {
-    ranks.add(LoadedModel::load({.dir = kModelDir,
-                                 .with_mtp = true,
-                                 .shape = shape,
-                                 .rank = rank,
-                                 .mesh = ranks.mesh(rank)},
-                                best_backend().make(1))
-                  .value());
-  }
+  load(ranks, [] { return best_backend().make(1); });
   const RankThreads followers(ranks);
   const StepLimits limits = {
       .max_step_tokens = 64, .max_running = 4, .max_drafts = 2, .max_seq_len = 256};
@@ -269,15 +274,7 @@ TEST(MemoryPlan, a_leader_makes_room_for_the_steps_of_every_stage) {
 TEST(MemoryPlan, results_of_stages_are_counted_where_they_come_to) {
   const MeshShape shape = {.pp = 2};
   Ranks ranks(shape);
-  for (int rank = 0; rank < shape.pp; ++rank) {
-    ranks.add(LoadedModel::load({.dir = kModelDir,
-                                 .with_mtp = true,
-                                 .shape = shape,
-                                 .rank = rank,
-                                 .mesh = ranks.mesh(rank)},
-                                std::make_unique<LateOps>(best_backend().make(1)))
-                  .value());
-  }
+  load(ranks, [] { return std::make_unique<LateOps>(best_backend().make(1)); });
   const RankThreads followers(ranks);
   LoadedModel& leader = ranks.model(0);
   StepLimits limits = {
