@@ -1,12 +1,12 @@
 #include "server/flags/translate_flags.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "base/contains.h"
 #include "base/str.h"
 #include "base/yaml.h"
+#include "server/flags/flag_parts.h"
 
 namespace glint {
 namespace {
@@ -56,15 +56,6 @@ std::string name_in_errors(const FlagRule& part) {
   return part.target == "method" ? "speculation by" : "a draft model";
 }
 
-// Ranks of each shard, where --tp counts those of all `dp` times `cp`.
-Result<int> divided(int tp, int dp, int cp) {
-  const std::int64_t shards = std::int64_t{dp} * cp;
-  if (dp >= 1 && cp >= 1 && tp % shards == 0) return static_cast<int>(tp / shards);
-  std::string flags = dp == 1 ? "" : str("--dp ", dp);
-  if (cp != 1) flags += str(flags.empty() ? "" : " times ", "--attn-cp-size ", cp);
-  return invalid(str("--tp is ", tp, ", which ", flags, " does not divide"));
-}
-
 // The object or the list that a text holds; null if it is neither.
 Result<Json> json_in(const std::string& text) {
   if (!text.starts_with('{') && !text.starts_with('[')) return Json();
@@ -99,12 +90,6 @@ class Translator {
   Status check_member(const std::string& name, const std::string& shown) const;
   Status set_part(const FlagRule& rule, const std::string& value, const Setting& setting);
   void forget_overridden();
-  Status finish_speculation();
-  void take_size(const char* name, int& size);
-  bool balances_outside();
-  Result<int> shards_of_server(int shards);
-  Result<int> deal_out_shards(int shards);
-  Status finish_layout();
   Status finish_parts();
 
   const Dialect dialect_;
@@ -116,7 +101,7 @@ class Translator {
   std::vector<std::string>* target_ = &from_line_;
   std::string path_;  // of the file that is read
   bool file_wins_ = false;
-  std::map<std::string, std::string> speculation_, layout_;  // their parts
+  FlagParts speculation_, layout_;
 };
 
 const FlagRule* Translator::find_rule(std::string_view name) const {
@@ -438,108 +423,6 @@ Status Translator::set_part(const FlagRule& rule, const std::string& value,
   return Ok{};
 }
 
-void Translator::take_size(const char* name, int& size) {
-  const std::string& text = layout_[name];
-  if (!text.empty()) option_detail::parse(text, size);
-}
-
-// Whether each of vLLM's shards, or those of a machine, are a server, and a balancer stands before
-// these.
-bool Translator::balances_outside() {
-  return !layout_["own-dp"].empty() || layout_["server-a-shard"] == "true" ||
-         layout_["server-a-machine"] == "true";
-}
-
-// Those of this server, which knows of no other.
-Result<int> Translator::shards_of_server(int shards) {
-  const bool by_machine = layout_["own-dp"].empty() && layout_["server-a-machine"] == "true";
-  int here = by_machine ? shards : 1, number = 0;
-  if (by_machine) take_size("local-dp", here);
-  take_size(by_machine ? "first-dp" : "own-dp", number);
-  const char* const flag = by_machine ? "--data-parallel-hybrid-lb" : "--data-parallel-rank";
-  if (here < 1 || number < 0 || number + here > shards) {
-    return invalid(str("--data-parallel-size is ", shards, ", and ", flag,
-                       " makes this server the ", here, " from number ", number,
-                       " on; there are numbers 0 to ", shards - 1));
-  }
-  const bool shares_experts = layout_["all-experts"] == "true" || !layout_["ep"].empty();
-  if (shares_experts && here < shards) {
-    return invalid(
-        str(flag, " makes servers of their own, and experts are shared within one: leave ",
-            "--enable-expert-parallel out, then each server holds all experts; or leave ", flag,
-            " out, then one server runs all ", shards,
-            " shards, on machines by --data-parallel-start-rank"));
-  }
-  out_.ignored.push_back(str(flag, " (this server is whole, of ", counted(here, "shard"),
-                             "; the balancer knows the others)"));
-  return here;
-}
-
-// All of vLLM's `shards`, some of them on each machine, as --nnodes and --node-rank.
-Result<int> Translator::deal_out_shards(int shards) {
-  int here = shards, first = 0;
-  take_size("local-dp", here);
-  take_size("first-dp", first);
-  if (here == shards) return shards;
-  if (here < 1 || shards % here != 0 || first % here != 0) {
-    return invalid(str("--data-parallel-size is ", shards, ", of which ", here, " from number ",
-                       first,
-                       " on (--data-parallel-start-rank) are to run here; machines must "
-                       "have as many each (--data-parallel-size-local)"));
-  }
-  from_line_.push_back(str("--nnodes=", shards / here));
-  from_line_.push_back(str("--node-rank=", first / here));
-  return shards;
-}
-
-// The parts of a layout, as --tp, --dp, --ep, --pp and --cp. With attention over shards --tp says
-// how many ranks there are in all, of SGLang's shards or, for TensorRT-LLM, as many shards.
-Status Translator::finish_layout() {
-  std::map<std::string, int> sizes;
-  for (const char* name : {"tp", "dp", "ep", "pp", "cp"}) {
-    int& size = sizes[name] = 1;
-    take_size(name, size);
-  }
-  GLINT_TRY(sizes["dp"],
-            balances_outside() ? shards_of_server(sizes["dp"]) : deal_out_shards(sizes["dp"]));
-  out_.headless = layout_["headless"] == "true";
-  const bool is_sharded = layout_["attention-dp"] == "true";
-  if (is_sharded && layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
-  if (!layout_["tp"].empty()) {
-    GLINT_TRY(sizes["tp"], divided(sizes["tp"], is_sharded ? sizes["dp"] : 1,
-                                   dialect_ == Dialect::kSglang ? sizes["cp"] : 1));
-  }
-  // glint's --dp counts the shards that share sequences, too.
-  if (dialect_ != Dialect::kGlint) sizes["dp"] *= sizes["cp"];
-  if (layout_["all-experts"] == "true" && layout_["ep"].empty())
-    sizes["ep"] = sizes["tp"] * sizes["dp"];
-  for (const auto& [name, size] : sizes) {
-    if (size != 1 || !layout_[name].empty()) from_line_.push_back(str("--", name, "=", size));
-  }
-  return Ok{};
-}
-
-// The parts of a speculation, from whichever flags, as --spec=mtp:K.
-Status Translator::finish_speculation() {
-  if (speculation_.empty()) return Ok{};
-  const std::string method = lower(speculation_["method"]);
-  if (method == "none" || method == "null" || (method.empty() && speculation_["tokens"] == "0"))
-    return Ok{};
-  const bool mtp =
-      method.empty() || method.ends_with("mtp") || method == "eagle" || method == "nextn";
-  if (!mtp)
-    return invalid(str("speculation by ", quoted(speculation_["method"]),
-                       " is not available; this model drafts with its own MTP layer (mtp)"));
-  if (const std::string& model = speculation_["model"]; !model.empty())
-    return invalid(str("a draft model (", quoted(model),
-                       ") is not used; the checkpoint's own MTP layer drafts"));
-  // SGLang's default for this architecture is three steps, vLLM's and TensorRT-LLM's one token.
-  std::string tokens = speculation_["tokens"];
-  if (tokens.empty()) tokens = method == "eagle" || method == "nextn" ? "3" : "1";
-  from_line_.push_back("--spec=mtp:" + tokens);
-  return Ok{};
-}
-
 // Settings of a file that the command line has, too, and wins.
 void Translator::forget_overridden() {
   if (file_wins_) return;
@@ -551,15 +434,19 @@ void Translator::forget_overridden() {
 }
 
 Status Translator::finish_parts() {
-  Status status = finish_speculation();
-  if (status.ok()) status = finish_layout();
-  if (status.ok()) return status;
-  return name_file(std::move(status).take_error(), out_.from_file);
+  GLINT_TRY(const std::vector<std::string> speculation, arguments_of_speculation(speculation_));
+  GLINT_TRY(LayoutArguments layout, arguments_of_layout(dialect_, layout_));
+  for (const auto* args : {&speculation, &layout.args})
+    from_line_.insert(from_line_.end(), args->begin(), args->end());
+  if (!layout.ignored.empty()) out_.ignored.push_back(layout.ignored);
+  out_.headless = layout.headless;
+  return Ok{};
 }
 
 Result<TranslatedArgs> Translator::finish() {
   forget_overridden();
-  GLINT_TRY_STATUS(finish_parts());
+  if (Status status = finish_parts(); !status.ok())
+    return name_file(std::move(status).take_error(), out_.from_file);
   std::vector<std::string>& args = out_.args;
   args = positional_.empty() ? model_of_file_ : positional_;
   const auto& first = file_wins_ ? from_line_ : from_file_;

@@ -3,8 +3,8 @@
 // has no test framework.
 #pragma once
 
-#include <span>
 #include <string>
+#include <vector>
 
 #include "ops/ops.h"
 
@@ -14,6 +14,12 @@ struct DeviceCheck {
   const char* name;
   std::string (*run)(Ops& ops);  // the fault, or an empty text
 };
-std::span<const DeviceCheck> device_checks();
+std::vector<DeviceCheck> device_checks();  // all of these:
+
+std::vector<DeviceCheck> memory_checks();
+std::vector<DeviceCheck> product_checks();
+std::vector<DeviceCheck> block_checks();
+std::vector<DeviceCheck> attention_checks();
+std::vector<DeviceCheck> group_checks();
 
 }  // namespace glint::cuda
