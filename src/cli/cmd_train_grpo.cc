@@ -127,8 +127,12 @@ class Run {
     const std::int64_t rows = std::min<std::int64_t>(options_.batch_tokens, answers * longest);
     // More that are shorter than a page make room when they come.
     const std::int64_t most = std::max<std::int64_t>(rows / kPageSize, 1);
-    BatchShape shape = shape_of(rows, std::min(answers, most), longest, false);
-    GLINT_TRY_STATUS(models_.trainer().pass().reserve(shape));
+    const auto shape_of_batch = [&](bool drafts) {
+      return shape_of(rows, std::min(answers, most), longest, drafts);
+    };
+    GLINT_TRY_STATUS(
+        models_.trainer().pass().reserve(shape_of_batch(options_.enable_mtp_training)));
+    BatchShape shape = shape_of_batch(false);
     shape.learns = false;
     for (TrainRanks* const scores : {models_.reference(), models_.answering()}) {
       if (scores) GLINT_TRY_STATUS(scores->reserve(shape));
@@ -205,7 +209,8 @@ class Run {
     for (const auto& [name, value] : mine.as_object()) {
       const Json* const theirs = options->find(name);
       // A run may have begun before checkpoints said it.
-      if (theirs ? *theirs == value : name == "index") continue;
+      const bool is_newer = name == "index" || name == "mtp-loss-scaling-factor";
+      if (theirs ? *theirs == value : is_newer) continue;
       return invalid(str("--", name, " is ", dump_json(value), "; the run to go on with had ",
                          theirs ? dump_json(*theirs) : "none"));
     }
@@ -398,6 +403,7 @@ class Run {
                 grpo_->add_gradient(batch, i, i == 0 ? on_part_ : GradientPass::OnPart()));
       sums.policy.add(one.policy);
       sums.entropy += one.entropy;
+      sums.mtp_nll += one.mtp_nll, sums.mtp_tokens += one.mtp_tokens;
       sums.answers += one.answers;
       sums.tokens += one.tokens;
       const double rate = options_.learning_rate().at(models_.trainer().steps_done() + 1);

@@ -18,8 +18,10 @@ GrpoModels::~GrpoModels() {
 Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool restore) {
   GLINT_TRY(const int drafts, parse_spec(options_.spec));
   GLINT_TRY_STATUS(check_mtp(opened, options_.model, drafts > 0, "spec"));
+  const bool drafts_learn = options_.enable_mtp_training;
+  GLINT_TRY_STATUS(check_mtp(opened, options_.model, drafts_learn, "enable-mtp-training"));
   running_ = options_.how.of_model(dir);
-  GLINT_TRY(resolved_, resolve(running_, cli_, false));
+  GLINT_TRY(resolved_, resolve(running_, cli_, drafts_learn));
   GLINT_TRY(LaidOutRanks layout,
             lay_out(options_.layout.shape(), running_, resolved_, cli_, peers_));
   running_.backend = layout.backend;

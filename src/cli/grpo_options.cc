@@ -128,6 +128,7 @@ Status check_external(const GrpoCommandOptions& o) {
 // How engine and trainer may differ, and what corrects it.
 Status check_corrections(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_range("kl-loss-coef", o.kl_loss_coef, 0, 1000));
+  GLINT_TRY_STATUS(check_range("mtp-loss-scaling-factor", o.mtp_loss_scaling_factor, 1e-6, 1000));
   GLINT_TRY_STATUS(check_range("parity-gate", o.parity_gate, 0, 100));
   GLINT_TRY_STATUS(check_range("tis-clip-low", o.tis_clip_low, 0, 1));
   GLINT_TRY_STATUS(check_range("tis-clip", o.tis_clip, 1, 1e6));
@@ -204,6 +205,9 @@ Status check_companions(const GrpoCommandOptions& o) {
        {"--eval-max-response-len", o.eval_max_response_len.has_value(), eval, evaluates},
        {"--eps-clip-c", o.eps_clip_c != 0, "--advantage-estimator grpo or gspo",
         o.advantage_estimator != "cispo"},
+       {"--mtp-loss-scaling-factor",
+        o.mtp_loss_scaling_factor != by_default.mtp_loss_scaling_factor, "--enable-mtp-training",
+        o.enable_mtp_training},
        {"--tis-clip", o.tis_clip != by_default.tis_clip, correction, corrects},
        {"--tis-clip-low", o.tis_clip_low != by_default.tis_clip_low, correction, corrects},
        {"--overlong-penalty-factor",
@@ -324,6 +328,7 @@ GrpoOptions GrpoCommandOptions::grpo() const {
                                            .high = tis_clip}},
                    .entropy_coef = entropy_coef,
                    .per_token = calculate_per_token_loss},
+          .mtp_loss = enable_mtp_training ? mtp_loss_scaling_factor : 0,
           .temperature = static_cast<float>(rollout_temperature),
           .batch_tokens = batch_tokens,
           .parity_samples = parity_samples,
@@ -368,27 +373,29 @@ LearningRate GrpoCommandOptions::learning_rate() const {
 }
 
 Json GrpoCommandOptions::fingerprint() const {
-  Json::Object all = {{"rm-type", rm_type},
-                      {"rollout-shuffle", rollout_shuffle},
-                      {"rollout-batch-size", rollout_batch_size},
-                      {"n-samples-per-prompt", n_samples_per_prompt},
-                      {"global-batch-size", global_batch_size},
-                      {"rollout-max-response-len", rollout_max_response_len},
-                      {"rollout-temperature", rollout_temperature},
-                      {"over-sampling-batch-size", over_sampling_batch_size},
-                      {"partial-rollout", partial_rollout},
-                      {"async-rollout", async_rollout},
-                      {"rollout-json-schema", rollout_json_schema},
-                      {"rollout-regex", rollout_regex},
-                      {"generate-max-turns", generate_max_turns},
-                      {"advantage-estimator", advantage_estimator},
-                      {"fp8-rollout", fp8_rollout},
-                      {"nvfp4-rollout", nvfp4_rollout},
-                      {"use-rollout-routing-replay", use_rollout_routing_replay},
-                      {"kl-loss-coef", kl_loss_coef},
-                      {"dtype", how.dtype},
-                      {"index", index_of(how.of_model(model))},
-                      {"seed", static_cast<std::int64_t>(seed)}};
+  Json::Object all = {
+      {"rm-type", rm_type},
+      {"rollout-shuffle", rollout_shuffle},
+      {"rollout-batch-size", rollout_batch_size},
+      {"n-samples-per-prompt", n_samples_per_prompt},
+      {"global-batch-size", global_batch_size},
+      {"rollout-max-response-len", rollout_max_response_len},
+      {"rollout-temperature", rollout_temperature},
+      {"over-sampling-batch-size", over_sampling_batch_size},
+      {"partial-rollout", partial_rollout},
+      {"async-rollout", async_rollout},
+      {"rollout-json-schema", rollout_json_schema},
+      {"rollout-regex", rollout_regex},
+      {"generate-max-turns", generate_max_turns},
+      {"advantage-estimator", advantage_estimator},
+      {"fp8-rollout", fp8_rollout},
+      {"nvfp4-rollout", nvfp4_rollout},
+      {"use-rollout-routing-replay", use_rollout_routing_replay},
+      {"kl-loss-coef", kl_loss_coef},
+      {"mtp-loss-scaling-factor", enable_mtp_training ? mtp_loss_scaling_factor : 0},
+      {"dtype", how.dtype},
+      {"index", index_of(how.of_model(model))},
+      {"seed", static_cast<std::int64_t>(seed)}};
   return all;
 }
 

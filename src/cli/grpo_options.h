@@ -67,7 +67,8 @@ struct GrpoLossOptions {
   bool disable_grpo_std_normalization = false, calculate_per_token_loss = false;
   bool remove_constant_reward_groups = false;
   double eps_clip = 0.2, eps_clip_high = 0.28, eps_clip_c = 0, entropy_coef = 0;
-  double kl_loss_coef = 0;
+  double kl_loss_coef = 0, mtp_loss_scaling_factor = 0.1;
+  bool enable_mtp_training = false;
   std::string kl_loss_type = "k1", ref_load;
   bool use_tis = false, use_icepop = false;
   double tis_clip = 2, tis_clip_low = 0;
@@ -83,8 +84,8 @@ struct GrpoLossOptions {
     v("calculate-per-token-loss", calculate_per_token_loss,
       "the mean over all tokens instead of that over answers (DAPO)");
     v("remove-constant-reward-groups", remove_constant_reward_groups,
-      "groups whose rewards are all equal do not count in entropy and KL either, which saves time "
-      "(the Tinker cookbook's name)");
+      "groups whose rewards are all equal do not count in entropy and KL either, and teach no "
+      "drafts, which saves time (the Tinker cookbook's name)");
     v("eps-clip=E", eps_clip,
       "ratios below 1 - E are clipped; of cispo MiniMax-M1 clipped none: 1");
     v("eps-clip-high=E", eps_clip_high, "ratios above 1 + E are clipped");
@@ -104,6 +105,11 @@ struct GrpoLossOptions {
     v("use-icepop", use_icepop, "the same, but 0 beyond the limits");
     v("tis-clip=C", tis_clip, "the upper limit (slime's meaning)");
     v("tis-clip-low=C", tis_clip_low, "the lower limit (slime's meaning)");
+    v("enable-mtp-training", enable_mtp_training,
+      "the draft layer learns from the answers, too, and nothing else by it: its guesses keep up "
+      "with the model (slime's meaning)");
+    v("mtp-loss-scaling-factor=W", mtp_loss_scaling_factor,
+      "how much its mean cross-entropy counts (Megatron's meaning)");
   }
 };
 

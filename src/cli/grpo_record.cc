@@ -51,6 +51,9 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                 static_cast<double>(c.staleness) / static_cast<double>(c.tokens));
     metrics.set("rollout/max_staleness", c.max_staleness);
   }
+  if (f.sums.mtp_tokens > 0) {
+    metrics.set("train/mtp_loss", f.sums.mtp_nll / static_cast<double>(f.sums.mtp_tokens));
+  }
   if (f.sums.policy.tokens == 0) return metrics;
   metrics.set("train/entropy", f.per_token(f.sums.entropy));
   metrics.set("train/pg_clipfrac", f.per_token(f.sums.policy.clipped));

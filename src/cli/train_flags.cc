@@ -23,7 +23,8 @@ constexpr TrainFlag kFlags[] = {
      "n-samples-per-prompt rollout-max-response-len rollout-temperature rollout-top-p "
      "rollout-top-k global-batch-size num-steps-per-rollout advantage-estimator eps-clip "
      "eps-clip-high eps-clip-c "
-     "entropy-coef lr min-lr lr-warmup-iters lr-decay-style adam-beta1 adam-beta2 adam-eps "
+     "entropy-coef lr min-lr lr-warmup-iters lr-decay-style mtp-loss-scaling-factor adam-beta1 "
+     "adam-beta2 adam-eps "
      "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
      "eval-temperature eval-top-p eval-top-k eval-max-response-len seed tensorboard-dir "
      "overlong-buffer-len overlong-penalty-factor "
@@ -33,7 +34,8 @@ constexpr TrainFlag kFlags[] = {
     {"rollout-seed", Takes::kValue, Does::kOption, "seed"},
     {"eval-prompt-data", Takes::kValues, Does::kOption},
     {"apply-chat-template rollout-shuffle calculate-per-token-loss "
-     "disable-grpo-std-normalization use-tis use-rollout-routing-replay partial-rollout "
+     "disable-grpo-std-normalization enable-mtp-training use-tis use-rollout-routing-replay "
+     "partial-rollout "
      "mask-offpolicy-in-partial-rollout",
      Takes::kNothing, Does::kOption},
     {"max-tokens-per-gpu", Takes::kValue, Does::kOption, "batch-tokens"},
@@ -51,6 +53,7 @@ constexpr TrainFlag kFlags[] = {
     {"optimizer-cpu-offload", Takes::kNothing, Does::kPlan},
 
     {"optimizer", Takes::kValue, Does::kMust, "adam: another optimiser than AdamW"},
+    {"mtp-num-layers", Takes::kValue, Does::kMust, "1: another number of draft layers"},
     {"kl-coef", Takes::kValue, Does::kMust, "0: a KL as a part of rewards"},
     {"metadata-key", Takes::kValue, Does::kMust, "metadata: another name of a row's \"metadata\""},
     {"tool-key", Takes::kValue, Does::kMust, "tools: another name of a row's \"tools\""},

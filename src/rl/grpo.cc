@@ -116,7 +116,8 @@ Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
 Result<Grpo::Sums> Grpo::add_gradient(const GrpoBatch& batch, int step, const OnPart& on_part) {
   const std::size_t size = batch.answers.size() / static_cast<std::size_t>(options_.steps_of_round);
   const auto part = std::span(batch.answers).subspan(static_cast<std::size_t>(step) * size, size);
-  const bool has_more = options_.loss.entropy_coef != 0 || options_.loss.policy.kl_coef != 0;
+  const bool has_more = options_.loss.entropy_coef != 0 || options_.loss.policy.kl_coef != 0 ||
+                        options_.mtp_loss != 0;
   const bool needs_advantage = options_.removes_constant_groups || !has_more;
   std::int64_t tokens = 0;
   std::vector<const GradedAnswer*> taught;
@@ -145,8 +146,14 @@ Result<Grpo::Sums> Grpo::add_gradient(const GrpoBatch& batch, int step, const On
   }
   AnswerLoss loss(options_.loss, taught, static_cast<std::int64_t>(size), tokens,
                   std::move(differences));
-  GLINT_TRY_STATUS(pass_.add(sequences, {.temperature = options_.temperature, .loss = &loss},
-                             options_.batch_tokens, on_part));
+  const std::int64_t drafted = options_.mtp_loss != 0 ? count_targets(sequences, 2) : 0;
+  const LossTerms terms = {
+      .temperature = options_.temperature,
+      .mtp_scale = drafted > 0 ? options_.mtp_loss / static_cast<double>(drafted) : 0,
+      .mtp_alone = true,
+      .loss = &loss};
+  GLINT_TRY(const LossSums plain, pass_.add(sequences, terms, options_.batch_tokens, on_part));
+  sums.mtp_nll = plain.mtp_nll, sums.mtp_tokens = plain.mtp_tokens;
   sums.policy = loss.sums();
   sums.entropy = loss.entropy();
   return sums;

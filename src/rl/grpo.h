@@ -17,6 +17,9 @@ struct GrpoOptions {
   // Answers without advantage do not run for entropy and KL either; the mean stays that of all.
   bool removes_constant_groups = false;
   AnswerLoss::Options loss = {};
+  // The mean cross-entropy of the draft layer, which learns from it alone, counts this much beside
+  // the loss; 0: it does not learn.
+  double mtp_loss = 0;
   float temperature = 1;             // of the rollouts
   std::int64_t batch_tokens = 8192;  // that go through the model together when training
   int parity_samples = 4;            // answers that each round verifies
@@ -52,10 +55,12 @@ class Grpo {
   Status set_old_log_probs(GrpoBatch& batch, const OnPart& on_part);
 
   // Adds the gradient of step number `step` of the round. Answers without advantage do not run,
-  // where the loss has no other term, or none for them.
+  // where the loss has no other term, or none for them, and the draft layer does not learn.
   struct Sums {
     PolicySums policy = {};
-    double entropy = 0;                    // sum over the tokens that ran
+    double entropy = 0;  // sum over the tokens that ran
+    double mtp_nll = 0;  // of the draft layer, also a sum, of its tokens
+    std::int64_t mtp_tokens = 0;
     std::int64_t answers = 0, tokens = 0;  // that taught; those of its prompt count with each
   };
   Result<Sums> add_gradient(const GrpoBatch& batch, int step, const OnPart& on_part);

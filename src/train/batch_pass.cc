@@ -184,14 +184,30 @@ void BatchPass::head(LossSums& sums) {
   context_.record([&] { pass().head(m_.weights.norm, {}, hidden, {}); });
   sums.nll +=
       loss_.add(hidden, loss_rows(sequences_, packed_, 1), terms_, context_.probes.on_logits);
-  if (terms_.mtp_scale != 0) {
-    const PackedRows draft = own_rows(pack_for_draft(sequences_), context_.host);
-    const MtpArgs args = run_drafts(hidden, draft, [&](const auto& run) { context_.record(run); });
-    sums.mtp_nll += loss_.add(args.hidden, loss_rows(sequences_, draft, 2),
-                              {.temperature = terms_.temperature, .scale = terms_.mtp_scale});
-  }
+  const bool drafts = terms_.mtp_scale != 0;
+  if (drafts && !terms_.mtp_alone) sums.mtp_nll += add_drafts(hidden);
   context_.tape.backward(mark);
+  if (drafts && terms_.mtp_alone) sums.mtp_nll += learn_drafts_alone(hidden);
   expect_no_remains(residual(), "the head");
+}
+
+double BatchPass::add_drafts(const Tensor& hidden) {
+  const PackedRows draft = own_rows(pack_for_draft(sequences_), context_.host);
+  const MtpArgs args = run_drafts(hidden, draft, [&](const auto& run) { context_.record(run); });
+  return loss_.add(args.hidden, loss_rows(sequences_, draft, 2),
+                   {.temperature = terms_.temperature, .scale = terms_.mtp_scale});
+}
+
+// After the backward pass of the head, which leaves zeros in the gradient of `hidden`.
+double BatchPass::learn_drafts_alone(const Tensor& hidden) {
+  const FrozenWeight embedding(context_.tape, m_.weights.embed_tokens);
+  const FrozenWeight head(context_.tape, m_.weights.lm_head);
+  const std::size_t mark = context_.tape.mark();
+  const double loss = add_drafts(hidden);
+  context_.tape.backward(mark);
+  const Tensor stops_here = context_.shadow.of(hidden);
+  fill_zero(context_.device(), stops_here.data, stops_here.bytes().size());
+  return loss;
 }
 
 template <class Run>

@@ -59,6 +59,10 @@ class BatchPass {
 
   // The final norm, the losses and the draft layer, and back to the gradient of the residual.
   void head(LossSums& sums);
+  // The draft layer and its loss, recorded; that loss.
+  double add_drafts(const Tensor& hidden);
+  // The same and back, where it learns alone.
+  double learn_drafts_alone(const Tensor& hidden);
   // The draft layer on the final states of all rows, each part of it by `run`.
   template <class Run>
   MtpArgs run_drafts(const Tensor& hidden, const PackedRows& draft, const Run& run);

@@ -56,6 +56,9 @@ struct LossTerms {
   // The loss is scale * (sum of weight * -log p of the tokens) + mtp_scale * (the same of the draft
   // layer, which runs if this is not 0).
   double scale = 1, mtp_scale = 0;
+  // The draft layer's gradient goes no further than the layer: not into the final states that it
+  // reads, the embedding or the head.
+  bool mtp_alone = false;
   TokenLoss* loss = nullptr;       // in place of the first term
   std::size_t first_sequence = 0;  // its number of the first sequence of the call
 };

@@ -100,8 +100,9 @@ Status read_parameter_file(std::span<const ModelTensor> tensors, const std::stri
     return invalid(str(path, " has no ", spec.name, "; it is the state of another model"));
   };
   if (stored.size() != specs.size()) {
-    return invalid(str(path, " has ", stored.size(), " tensors, and ", specs.size(),
-                       " are trained; it is the state of another run (was it with --mtp-loss?)"));
+    return invalid(str(
+        path, " has ", stored.size(), " tensors, and ", specs.size(),
+        " are trained; it is the state of another run (does the draft layer learn in one alone?)"));
   }
   std::size_t next = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -274,6 +274,27 @@ def drafts_change_nothing(tmp):
     same_weights(tmp / "plain/step-2", tmp / "drafts/step-2")
 
 
+def drafts_learn(tmp):
+    """The MTP layer learns from the answers, also over a crash, and the model as if it did not."""
+    data, args = sums(tmp, "train.jsonl"), ("--num-rollout", 3, "--lr", 1e-3, "--clip-grad", 0, "--save-interval", 2, *SMALL, "--spec", "mtp:2")
+    learn = ("--enable-mtp-training", "--mtp-loss-scaling-factor", 0.2)
+    for name, more in (("still", ("--entropy-coef", 0.001)), ("learns", ("--entropy-coef", 0.001, *learn))):
+        text = output(*train(data, tmp / name, *args, *more, rm_type="deterministic_random"))
+        check(text.count("parity: 0 of ") == 3, "parity", text)
+    lines = rounds(tmp / "learns")[0]
+    check(all(line["train/mtp_loss"] > 0 for line in lines) and not any("train/mtp_loss" in line for line in rounds(tmp / "still")[0]), "its loss", lines)
+    still, learned = (tensors(tmp / name / "step-3") for name in ("still", "learns"))
+    layer = f"model.layers.{json.loads((pathlib.Path(TINY) / 'config.json').read_text())['num_hidden_layers']}."
+    moved = {name for name in still if still[name] != learned[name]}
+    check(moved and all(name.startswith(layer) and ".indexer." not in name for name in moved), "the draft layer alone differs", sorted(moved))
+    check(f"{layer}eh_proj.weight" in moved, "and learns", sorted(moved))
+    expected, again = killed_after(tmp / "learns", 2)
+    output(*train(data, tmp / "learns", *args, "--entropy-coef", 0.001, *learn, "--resume", rm_type="deterministic_random"))
+    same_weights(expected, again)
+    for more, words in (((), ["state of another run", "the draft layer"]), ((*learn[:-1], 0.3), ["--mtp-loss-scaling-factor is 0.3", "had 0.2"])):
+        refused(*train(data, tmp / "learns", *args, "--entropy-coef", 0.001, *more, "--resume", rm_type="deterministic_random"), words=words)
+
+
 def killed_after(out, round):
     """The run as a kill in its last round would leave it; its checkpoint of `round` was kept."""
     last = int((out / "latest_checkpointed_iteration.txt").read_text())
@@ -541,6 +562,7 @@ def wrong_input_is_refused(tmp):
     refused(*train(data, save), words=["--num-rollout is 0"])
     refused(*train(tmp / "none.jsonl", save, "--num-rollout", 1), words=["none.jsonl"])
     refused(*train(f"{data}@[3:]", save, "--num-rollout", 1), words=["holds no prompt (1 rows)"])
+    refuse("--mtp-loss-scaling-factor", 0.3, words=["--mtp-loss-scaling-factor", "--enable-mtp-training"])
     refuse("--n-samples-per-prompt", 1, words=["--n-samples-per-prompt is 1"])
     refuse("--global-batch-size", 7, words=["must divide the 256 answers"])
     refuse("--num-steps-per-rollout", 3, words=["--num-steps-per-rollout is 3", "256 answers"])
@@ -589,7 +611,7 @@ def wrong_input_is_refused(tmp):
     check(not save.exists(), "a refused run leaves nothing")
 
 
-for test in (wrong_input_is_refused, too_little_memory_is_told_before_the_first_round, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing, unfinished_answers_go_on, answers_are_made_ahead,
+for test in (wrong_input_is_refused, too_little_memory_is_told_before_the_first_round, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing, drafts_learn, unfinished_answers_go_on, answers_are_made_ahead,
              answers_call_tools, answers_have_a_form,
              one_seed_gives_one_result, ranks_share_the_training, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
     with tempfile.TemporaryDirectory() as tmp:

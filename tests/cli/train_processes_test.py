@@ -98,7 +98,7 @@ def metrics(out):
 def rewards_train_the_same_bits(tmp):
     """Each rank's process has the engine's rank as well, whose answers of other shards come to the first; where it answers beside training, the first alone."""
     kinds = {"kl": ("--kl-loss-coef", "0.1", "--dp", 2, "--rollout-temperature", "0.9"), "async": ("--async-rollout", "--tp", 2),
-             "stages": ("--kl-loss-coef", "0.1", "--tp", 2, "--pp", 2, "--threads", 4, "--use-rollout-routing-replay"), "experts": ("--ep", 2, "--spec", "mtp:2", *EVAL),
+             "stages": ("--kl-loss-coef", "0.1", "--tp", 2, "--pp", 2, "--threads", 4, "--use-rollout-routing-replay", "--enable-mtp-training"), "experts": ("--ep", 2, "--spec", "mtp:2", "--enable-mtp-training", *EVAL),
              "fp8": ("--fp8-rollout", "--parity-gate", "0.03", "--pp", 2)}
     memory, references = {}, {}
     for name, more in kinds.items():

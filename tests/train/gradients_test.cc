@@ -266,6 +266,43 @@ TEST(Training, differences_of_the_loss_find_a_wrong_gradient) {
   EXPECT_EQ(before, weights_now());
 }
 
+// Alone, the draft layer has the same gradient, and the rest of the model that without it.
+TEST(Training, a_draft_layer_that_learns_alone_moves_nothing_else) {
+  for (const bool keeps_layers : {false, true}) {
+    Trained trained(kTiny, DType::kF32, best_backend().make(2));
+    const std::vector<TrainSequence> sequences = plain(record_rows({70, 33, 64}));
+    if (keeps_layers) {
+      ASSERT_TRUE(trained.pass->reserve(shape_of(200, 4, 70, true)).ok());
+      ASSERT_TRUE(trained.pass->keeps_layers());
+    }
+    const auto run = [&](const LossTerms& terms) {
+      trained.parameters->set_zero();
+      const LossSums sums = trained.pass->add(sequences, terms, 100).value();
+      return std::pair(sums, trained.gradients());
+    };
+    const LossTerms without = {.scale = 0.01}, beside = {.scale = 0.01, .mtp_scale = 0.003},
+                    alone = {.scale = 0.01, .mtp_scale = 0.003, .mtp_alone = true};
+    const auto [plain_sums, model] = run(without);
+    const auto [both_sums, both] = run(beside);
+    const auto [sums, found] = run(alone);
+    EXPECT_EQ(sums.nll, plain_sums.nll);
+    EXPECT_EQ(sums.mtp_nll, both_sums.mtp_nll);
+    std::size_t at = 0;
+    for (const Parameter& p : trained.parameters->all()) {
+      const auto count = static_cast<std::size_t>(p.count());
+      const auto part = [&](const std::vector<float>& all) {
+        return std::vector(all.begin() + static_cast<std::ptrdiff_t>(at),
+                           all.begin() + static_cast<std::ptrdiff_t>(at + count));
+      };
+      const bool is_draft = trained.model->config().is_mtp(p.tensor.layer);
+      EXPECT_EQ(part(found), part(is_draft ? both : model)) << p.tensor.name;
+      at += count;
+    }
+    EXPECT_NE(both, found);
+    EXPECT_EQ(run(beside).second, both);  // what was frozen learns again
+  }
+}
+
 TEST(Training, packed_sequences_do_not_see_each_other) {
   Trained trained(kTiny, DType::kF32, best_backend().make(2));
   const TokenSequences sequences = record_rows({70, 1, 33, 64});
