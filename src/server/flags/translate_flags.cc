@@ -435,9 +435,9 @@ void Translator::forget_overridden() {
 
 Status Translator::finish_parts() {
   GLINT_TRY(const std::vector<std::string> speculation, arguments_of_speculation(speculation_));
-  GLINT_TRY(LayoutArguments layout, arguments_of_layout(dialect_, layout_));
-  for (const auto* args : {&speculation, &layout.args})
-    from_line_.insert(from_line_.end(), args->begin(), args->end());
+  GLINT_TRY(const LayoutArguments layout, arguments_of_layout(dialect_, layout_));
+  from_line_.insert(from_line_.end(), speculation.begin(), speculation.end());
+  from_line_.insert(from_line_.end(), layout.args.begin(), layout.args.end());
   if (!layout.ignored.empty()) out_.ignored.push_back(layout.ignored);
   out_.headless = layout.headless;
   return Ok{};
