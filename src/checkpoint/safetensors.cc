@@ -99,9 +99,7 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::st
   return source;
 }
 
-bool SafetensorsSource::any_in(const std::string& dir) {
-  return is_present(dir + "/" + kShardIndexName) || list_files(dir).ok();
-}
+bool SafetensorsSource::any_in(const std::string& dir) { return list_files(dir).ok(); }
 
 Status SafetensorsSource::add_file(const std::string& path) {
   GLINT_TRY(MappedFile file, MappedFile::open(path));

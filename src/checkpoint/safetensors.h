@@ -28,7 +28,7 @@ class SafetensorsSource : public TensorSource {
   // Also refuses: a directory without any, a shard that the index names and that is not there, a
   // tensor that is not in the shard that the index says, a tensor that is in two files.
   static Result<std::unique_ptr<SafetensorsSource>> open(const std::string& dir);
-  // False: there is nothing in `dir` that open() would look at.
+  // False: `dir` holds no *.safetensors; an index alone comes with the small files of a model.
   static bool any_in(const std::string& dir);
 
   std::span<const StoredTensor> tensors() const override { return tensors_; }

@@ -28,6 +28,7 @@ TEST(OpenModel, a_folder_gives_what_its_files_say) {
 TEST(OpenModel, weights_may_be_missing_where_they_are_not_demanded) {
   const TestDir dir;
   std::filesystem::copy(kModel + "/config.json", dir / "config.json");
+  dir.write("model.safetensors.index.json", R"({"weight_map": {"w": "model-1.safetensors"}})");
   const std::string path = dir / "";
   EXPECT_FALSE(open_model(path, ModelFiles::kAll).ok());
   for (const std::string& asked : {path, dir / "config.json"}) {
@@ -36,6 +37,9 @@ TEST(OpenModel, weights_may_be_missing_where_they_are_not_demanded) {
     EXPECT_EQ(model.value().config.vocab_size, 3712);
     EXPECT_FALSE(model.value().checkpoint.has_value());
   }
+  // Half of the weights is not none.
+  dir.write("model-2.safetensors", "");
+  EXPECT_FALSE(open_model(path, ModelFiles::kIfStored).ok());
   // A file is no folder of weights.
   EXPECT_FALSE(open_model(dir / "config.json", ModelFiles::kAll).ok());
 }
