@@ -89,6 +89,8 @@ leader=$(pgrep --parent "$container") || { cat "$work/log" && fail "no systemd s
 in_service() { nsenter --target "$leader" --all "$@"; }
 answer=$(nsenter --target "$leader" --net bash -c 'capital model' 2>/dev/null) || true
 [[ $answer == *Paris* ]] || { in_service journalctl --no-pager --unit glint && fail "the service does not answer: $answer"; }
+in_service sh -ec 'touch /dev/nvidia0; ls "/proc/$(systemctl show --property MainPID --value glint)/root/dev/nvidia0"' >/dev/null ||
+  fail "the service does not see the files of GPUs"
 in_service systemctl stop glint
 [[ $(in_service systemctl show --property Result,ExecMainStatus --value glint | xargs) == "success 0" ]] || fail "the service does not end well"
 in_service systemctl poweroff >/dev/null 2>&1 || true
