@@ -1,5 +1,7 @@
 #include "quant/convert.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -41,6 +43,11 @@ bool holds_only(const std::string& dir, std::string_view prefix) {
   return !error;
 }
 
+std::int64_t bytes_on_disk(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 ? std::int64_t{info.st_blocks} * 512 : 0;
+}
+
 // A part of a job, for people.
 std::string said(std::string_view key) {
   if (key == kTimes) return "source, written since,";
@@ -67,6 +74,7 @@ struct Conversion::State {
   void keep_unseen_of_output();
   Status describe_job();
   Status look_for_earlier_run();
+  // Without what half shards of a killed run hold, whose room is taken again.
   std::int64_t bytes_to_write() const;
   std::size_t first_unit(const Shard& shard) const;
   void read_ahead(std::size_t unit);
@@ -234,7 +242,9 @@ Status Conversion::State::look_for_earlier_run() {
 std::int64_t Conversion::State::bytes_to_write() const {
   std::int64_t bytes = 0;
   for (const Shard& shard : shards) {
-    if (!manifest.find(shard.name)) bytes += shard.data_bytes;
+    if (manifest.find(shard.name)) continue;
+    const std::string path = str(partial, "/", shard.name);
+    bytes += shard.data_bytes - bytes_on_disk(path) - bytes_on_disk(path + ".tmp");
   }
   return bytes;
 }
@@ -273,8 +283,10 @@ Result<Conversion::State::Written> Conversion::State::write_shard(const Shard& s
     offsets.push_back(at);
     at += spec.bytes();
   }
-  GLINT_TRY(ShardFile file, ShardFile::create(str(partial, "/", shard.name, ".tmp"),
-                                              shard_head(specs), shard.data_bytes));
+  const std::string path = str(partial, "/", shard.name);
+  std::error_code none;
+  fs::remove(path, none);  // left by a killed run, or damaged: its room is needed
+  GLINT_TRY(ShardFile file, ShardFile::create(path + ".tmp", shard_head(specs), shard.data_bytes));
   Written written = {.file = std::move(file), .entry = {.name = shard.name}};
   const auto write = [&](std::size_t spec, std::int64_t offset, std::span<const std::byte> bytes) {
     return written.file.write(offsets[spec - shard.begin] + offset, bytes);
@@ -396,6 +408,8 @@ Status Conversion::check_finished(const BytesDone& done) {
   state_->manifest.shards = std::move(good);
   return Ok{};
 }
+
+std::int64_t Conversion::bytes_to_write() const { return state_->bytes_to_write(); }
 
 std::int64_t Conversion::bytes_to_read() const {
   std::int64_t bytes = 0;

@@ -42,7 +42,8 @@ class Conversion {
   // Reads them; what is not as the manifest says will be made again.
   Status check_finished(const BytesDone& done);
 
-  std::int64_t bytes_to_read() const;  // of the source
+  std::int64_t bytes_to_read() const;   // of the source
+  std::int64_t bytes_to_write() const;  // more room on disk than there is taken
   // Makes the rest. On failure finished shards stay; the same job can go on later.
   Status run(ThreadPool& pool, const BytesDone& done);
 

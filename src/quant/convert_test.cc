@@ -356,6 +356,20 @@ TEST_F(ResumeTest, a_shard_that_changed_is_made_again) {
   EXPECT_TRUE(read_file(path).value() == good);
 }
 
+TEST_F(ResumeTest, leftovers_are_room_for_what_replaces_them) {
+  const auto wanted = [&] {
+    return Conversion::prepare(
+               {.source = source_, .out = dir_ / "out", .recipe = {}, .max_shard_bytes = 1 << 20})
+        .value()
+        .bytes_to_write();
+  };
+  const std::int64_t with_half_a_shard = wanted();
+  for (const auto& entry : fs::directory_iterator(dir_ / "out.partial")) {
+    if (entry.path().extension() == ".tmp") fs::remove(entry.path());
+  }
+  EXPECT_LT(with_half_a_shard, wanted());
+}
+
 TEST_F(ResumeTest, another_job_is_refused_and_changes_nothing) {
   const auto before = files("out.partial");
   fs::create_directory(dir_ / "out");
