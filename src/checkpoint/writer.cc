@@ -62,10 +62,6 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
   state->dir = name;
   state->tensors = std::move(tensors);
   state->shards = plan_shards(state->tensors, max_shard_bytes);
-  std::int64_t bytes = 0;
-  for (const Shard& shard : state->shards) bytes += shard.data_bytes;
-  // Before the files reserve it, which on some file systems fills the disk before it fails.
-  GLINT_TRY_STATUS(check_free_space(name, bytes));
   const std::string partial = name + ".partial";
   std::error_code error;
   if (fs::exists(fs::symlink_status(partial, error))) {
@@ -73,6 +69,10 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
                        " exists: it is being written, or was left by a writer that "
                        "was killed; remove it to begin again"));
   }
+  std::int64_t bytes = 0;
+  for (const Shard& shard : state->shards) bytes += shard.data_bytes;
+  // Before the files reserve it, which on some file systems fills the disk before it fails.
+  GLINT_TRY_STATUS(check_free_space(name, bytes));
   GLINT_TRY_STATUS(claim_directory_name(name));
   if (!fs::create_directory(partial, error))
     return system_error("cannot create", partial, error ? error.value() : EEXIST);

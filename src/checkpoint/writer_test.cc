@@ -116,9 +116,14 @@ TEST(CheckpointWriter, refuses_to_write_over_anything) {
 
 TEST(CheckpointWriter, a_disk_that_is_too_small_is_known_before_anything_is_written) {
   const TestDir dir;
+  const std::vector<TensorSpec> large = {{"x", StoredType::kU8, {std::int64_t{1} << 50}}};
+  // The leftover of a killed writer takes room: it is named first.
+  std::filesystem::create_directory(dir / "out.partial");
+  const auto beside = CheckpointWriter::create(dir / "out", large);
+  EXPECT_NE(beside.error().message.find("exists: it is being written"), std::string::npos);
+  std::filesystem::remove(dir / "out.partial");
   std::filesystem::create_directory(dir / "out");
-  const auto writer =
-      CheckpointWriter::create(dir / "out", {{"x", StoredType::kU8, {std::int64_t{1} << 50}}});
+  const auto writer = CheckpointWriter::create(dir / "out", large);
   ASSERT_FALSE(writer.ok());
   const std::string beginning = str(dir / "out", " needs 1 PiB, but only ");
   EXPECT_TRUE(writer.error().message.starts_with(beginning)) << writer.error().message;
