@@ -41,8 +41,12 @@ Status check_hash(const FetchJob& job, const std::function<bool()>& stop) {
 }  // namespace
 
 MultiFetch::MultiFetch(HubClient& hub, std::vector<FetchJob> jobs,
-                       std::function<void(std::int64_t)> on_bytes)
-    : hub_(hub), jobs_(std::move(jobs)), on_bytes_(std::move(on_bytes)) {}
+                       std::function<void(std::int64_t)> on_bytes,
+                       std::function<Status(const HubFile&)> on_file)
+    : hub_(hub),
+      jobs_(std::move(jobs)),
+      on_bytes_(std::move(on_bytes)),
+      on_file_(std::move(on_file)) {}
 
 MultiFetch::~MultiFetch() { stop_ = true; }  // the futures of files_ wait for their threads
 
@@ -275,6 +279,7 @@ void MultiFetch::look_at_checks() {
     Status checked = file.check.get();
     if (checked.ok()) checked = file.data.finish(file.job.target);
     if (checked.ok()) {
+      if (Status told = on_file_(file.job.file); !told.ok()) fail(std::move(told).take_error());
       files_.erase(std::prev(at));
       continue;
     }

@@ -26,9 +26,10 @@ struct FetchJob {
 
 class MultiFetch {
  public:
-  // `on_bytes` is told what arrives, and less than nothing when it was wrong.
-  MultiFetch(HubClient& hub, std::vector<FetchJob> jobs,
-             std::function<void(std::int64_t)> on_bytes);
+  // `on_bytes` is told what arrives, and less than nothing when it was wrong; `on_file` which file
+  // is at its target.
+  MultiFetch(HubClient& hub, std::vector<FetchJob> jobs, std::function<void(std::int64_t)> on_bytes,
+             std::function<Status(const HubFile&)> on_file);
   ~MultiFetch();
 
   // Until every file is there. A connection that fails is tried again from where it was; a file
@@ -82,6 +83,7 @@ class MultiFetch {
   std::vector<FetchJob> jobs_;
   std::size_t next_job_ = 0;
   const std::function<void(std::int64_t)> on_bytes_;
+  const std::function<Status(const HubFile&)> on_file_;
   std::atomic<bool> stop_{false};           // the checks
   std::list<std::unique_ptr<File>> files_;  // begun, and not done
   int num_open_ = 0, num_checking_ = 0;

@@ -148,15 +148,23 @@ Status finish_cache(const PullPlan& plan) {
   return write_file_atomic(ref, plan.commit);
 }
 
-Status finish_folder(const PullPlan& plan) {
+// With a note the next run needs no hash of the file.
+Status note_file(const PullPlan& plan, const HubFile& file) {
+  const std::string note = notes_of(plan.request, file.path) + ".metadata";
+  GLINT_TRY_STATUS(make_folder_of(note));
+  return write_file_atomic(note,
+                           str(plan.commit, "\n", file.hash(), "\n", std::time(nullptr), "\n"));
+}
+
+// Notes the files that are there already.
+Status begin_folder(const PullPlan& plan) {
   const std::string ignore = plan.request.local_dir + "/.cache/huggingface/.gitignore";
   GLINT_TRY_STATUS(make_folder_of(ignore));
   if (!file_exists(ignore)) GLINT_TRY_STATUS(write_file_atomic(ignore, "*"));
   for (const HubFile& file : plan.files) {
-    const std::string note = notes_of(plan.request, file.path) + ".metadata";
-    GLINT_TRY_STATUS(make_folder_of(note));
-    GLINT_TRY_STATUS(write_file_atomic(
-        note, str(plan.commit, "\n", file.hash(), "\n", std::time(nullptr), "\n")));
+    const auto same = [&](const FetchJob& job) { return job.file.path == file.path; };
+    if (std::any_of(plan.jobs.begin(), plan.jobs.end(), same)) continue;
+    GLINT_TRY_STATUS(note_file(plan, file));
   }
   return Ok{};
 }
@@ -203,11 +211,15 @@ Status run_pull(HubClient& hub, const PullPlan& plan, std::function<void(std::in
     GLINT_TRY_STATUS(make_folder_of(job.incomplete));
     GLINT_TRY_STATUS(make_folder_of(job.target));
   }
+  const bool in_folder = !plan.request.local_dir.empty();
+  if (in_folder) GLINT_TRY_STATUS(begin_folder(plan));
   if (!plan.jobs.empty()) {
-    MultiFetch fetch(hub, plan.jobs, std::move(on_bytes));
+    MultiFetch fetch(hub, plan.jobs, std::move(on_bytes), [&](const HubFile& file) -> Status {
+      return in_folder ? note_file(plan, file) : Ok{};
+    });
     GLINT_TRY_STATUS(fetch.run());
   }
-  return plan.request.local_dir.empty() ? finish_cache(plan) : finish_folder(plan);
+  return in_folder ? Ok{} : finish_cache(plan);
 }
 
 }  // namespace glint

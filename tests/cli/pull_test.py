@@ -274,6 +274,15 @@ def interruptions():
             asked = sum(int(r.split("-")[1]) - int(r.split("=")[1].split("-")[0]) + 1
                         for s, _, _, r in hub.requests[before:] if r and s == "cdn")
             check(asked <= len(WEIGHTS) + 2 * MIB - MIB // 2, f"{sign}: it began anew", asked)
+    with Hub(FILES) as hub:  # in a folder a file has its note at once, and is not hashed again
+        hub.pace, local = 0.02, folder / "cut"
+        process = subprocess.Popen([GLINT, "pull", "org/model", "--local-dir", local], stderr=subprocess.DEVNULL,
+                                   env={**os.environ, **env_of(hub, cache())})
+        while not (local / "config.json").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        check(process.wait(timeout=60) == 130 and not (local / "model.safetensors").exists(), "Ctrl-C in the middle")
+        check((local / ".cache/huggingface/download/config.json.metadata").exists(), "a whole file without its note")
 
 
 def hashing():
