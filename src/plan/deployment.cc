@@ -33,23 +33,6 @@ Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOption
   return floor;
 }
 
-// kv_b_proj as it is stored, on this rank.
-std::int64_t kv_b_bytes(const ModelConfig& c, const DeploymentOptions& o, const ShardPlan& shard,
-                        bool halves_in_bf16) {
-  std::int64_t bytes = 0;
-  for (const ModelTensor& tensor : model_tensors(c)) {
-    const bool is_here = shard.holds(tensor, c, o.max_drafts > 0);
-    if (!tensor.name.ends_with(".kv_b_proj") || !is_here) continue;
-    const std::int64_t rows = ceil_div(tensor.rows, o.layout.tp);
-    const std::int64_t numbers = 2 * rows * tensor.cols;
-    const std::int64_t fp8 = rows * tensor.cols + 4 * fp8_blocks(rows) * fp8_blocks(tensor.cols);
-    const bool is_fp8 = o.formats(tensor) == WeightFormat::kFp8Block;
-    bytes += is_fp8 ? fp8 : numbers;
-    if (halves_in_bf16 && is_fp8) bytes += numbers - fp8;  // instead of halves in FP8
-  }
-  return bytes;
-}
-
 void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const DeploymentOptions& o = d.options;
   const int dp = o.layout.dp;
@@ -172,8 +155,6 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
     if (stage == 0 || rank.weight_bytes() + rank.working_bytes() >
                           d.rank.weight_bytes() + d.rank.working_bytes()) {
       d.rank = rank;
-      d.weights_with_kv_b = rank.weight_bytes() + kv_b_bytes(config, o, made->shard(), false);
-      d.weights_with_kv_b_bf16 = rank.weight_bytes() + kv_b_bytes(config, o, made->shard(), true);
     }
     stages.push_back(std::move(made));
   }

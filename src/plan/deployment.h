@@ -65,11 +65,8 @@ struct ContextPoint {
 struct Deployment {
   DeploymentOptions options = {};
   std::int64_t max_model_len = 0;
-  int max_running = 0;   // of one shard, as planned for
-  MemoryPlan rank = {};  // of the stage that needs most
-  // Weights where kv_b_proj stays beside its halves, as some engines hold it: halves as stored, or
-  // in BF16.
-  std::int64_t weights_with_kv_b = 0, weights_with_kv_b_bf16 = 0;
+  int max_running = 0;            // of one shard, as planned for
+  MemoryPlan rank = {};           // of the stage that needs most
   std::int64_t all_weights = 0;   // of all devices
   std::int64_t cache = 0;         // bytes of a device; below 0: that many are missing
   std::int64_t cache_tokens = 0;  // of one shard, in whole pages

@@ -39,8 +39,6 @@ std::string weight_rows(const Deployment& d) {
     if (bytes > 0) text += line(name_of(static_cast<TensorRole>(i)), size(bytes));
   }
   if (d.rank.replicated) text += line("of them on every rank", size(d.rank.replicated));
-  text += line("if kv_b_proj stays, halves in BF16", size(d.weights_with_kv_b_bf16));
-  text += line("if it stays, halves as stored", size(d.weights_with_kv_b));
   return text;
 }
 
@@ -174,8 +172,6 @@ Json to_json(const PlanReport& r) {
                       {"weight_bytes_in_all", d.all_weights},
                       {"weight_bytes_by_role", roles},
                       {"weight_bytes_replicated", d.rank.replicated},
-                      {"weight_bytes_with_kv_b_proj", d.weights_with_kv_b},
-                      {"weight_bytes_with_kv_b_proj_and_bf16_halves", d.weights_with_kv_b_bf16},
                       {"activation_bytes", d.rank.working_bytes() - d.rank.step.graphs},
                       {"graph_bytes", d.rank.step.graphs},
                       {"cache_bytes", d.cache},
