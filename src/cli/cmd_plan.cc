@@ -131,6 +131,10 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
     GLINT_TRY_STATUS(check_apart({{"MODEL", path}}, {{"--html", o.html}}));
     GLINT_TRY(OpenedModel opened,
               open_model(path, release ? ModelFiles::kConfig : ModelFiles::kIfStored));
+    if (o.drafts > 0 && !opened.has_mtp()) {
+      return invalid(str("--drafts ", o.drafts, " needs the MTP layer, which ", quoted(o.model),
+                         " does not have; leave it out"));
+    }
     s.config = opened.config;
     if (opened.checkpoint) {
       s.formats = formats_of(s.config, *opened.checkpoint);

@@ -148,6 +148,10 @@ def refusals():
     refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
     refused("plan", MODEL, "--k8s", "--json", words=["--json"])
     refused("plan", MODEL, "--slurm", "--format", "fp8", words=["--format"])
+    with tempfile.TemporaryDirectory() as folder:
+        alone = pathlib.Path(folder) / "config.json"
+        alone.write_text(json.dumps(json.loads((pathlib.Path(MODEL) / "config.json").read_text()) | {"num_nextn_predict_layers": 0}))
+        refused("plan", alone, "--drafts", 3, words=["--drafts 3", "MTP layer", str(alone)])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
