@@ -181,7 +181,8 @@ Status check_ranges(const Options& o) {
   return Ok{};
 }
 
-// A server's own memory beside the model's: bodies of requests, grammars, the program.
+// A server's own memory beside the model's: bodies of requests, grammars, the program. A rank on a
+// GPU has as much of the host's, for CUDA and what is pinned: mapped weights are given back.
 constexpr std::int64_t kOwnMemory = std::int64_t{2} << 30;
 
 Status check_launch(const Options& o) {
@@ -245,7 +246,8 @@ Result<DeviceModel> find_device_model(const Options& o) {
                        .product = "this machine's memory",
                        .memory = total_memory(),
                        .source = "this machine; `glint bench local` measures its speed",
-                       .per_host = 1};
+                       .per_host = 1,
+                       .per_machine = 1};
   }
   if (const DeviceModel* const device = find_device(o.device)) return *device;
   return invalid(str("--device ", quoted(o.device), " is not known; use ", device_names()));
@@ -259,9 +261,9 @@ Status run(const Options& o, Cli& cli) {
   const int ranks = launches ? std::max(o.tp, 1) * o.dp * o.pp : 1;
   DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
   GLINT_TRY(d.device, find_device_model(o));
-  const int machines = ceil_div(d.count, d.device.per_host);
+  const int machines = ceil_div(d.count, d.device.per_machine);
   if (launches && d.count % machines != 0) {
-    return invalid(str("--count is ", d.count, ", and a host has up to ", d.device.per_host, " ",
+    return invalid(str("--count is ", d.count, ", and a host has up to ", d.device.per_machine, " ",
                        d.device.product, ": ", machines,
                        " hosts cannot have equally many; set it to ",
                        (d.count / machines + 1) * machines));
@@ -303,12 +305,13 @@ Status run(const Options& o, Cli& cli) {
     if (cli.failed) return invalid(report.deployment.limit);
     const bool is_cut = !on_gpus && !d.cache_bytes;
     const Deployment plan = is_cut ? with_useful_cache(report.deployment) : report.deployment;
+    const int gpus = on_gpus ? d.count / machines : 0;
     const LaunchText launch = {
         .model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model,
         .words = words_of(o, plan),
         .machines = machines,
-        .memory = (plan.used() + kOwnMemory) * (d.count / machines),
-        .gpus = on_gpus ? d.count / machines : 0};
+        .memory = kOwnMemory + (on_gpus ? kOwnMemory * gpus : plan.used()),
+        .gpus = gpus};
     cli.console.print(o.k8s ? kubernetes_manifest(launch) : slurm_script(launch));
     return Ok{};
   }

@@ -18,6 +18,7 @@ struct DeviceModel {
   std::string_view source;            // of these numbers
   int per_host = 8;                   // devices that the link joins
   double network = 50e9;              // bytes of a device to other hosts, one direction: 400 Gb/s
+  int per_machine = 8;                // devices of one operating system
 };
 
 // Null: not known.
