@@ -96,6 +96,7 @@ struct Options : DeviceOptions, LoadOptions {
 };
 
 struct Subject {
+  std::string model;  // as a server finds it
   ModelConfig config;
   std::string format;
   std::function<WeightFormat(const ModelTensor&)> formats;
@@ -118,9 +119,11 @@ Release release_of(const ModelConfig& config) {
 
 Result<Subject> find_subject(const Options& o, const Cli& cli) {
   Subject s;
+  s.model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model;
   std::optional<Release> release = release_of(o.format);
   const bool is_here = file_exists(o.model) || is_directory(o.model);
   if (const auto known = is_here ? std::nullopt : find_known_model(o.model)) {
+    s.model = known->id;
     s.config = known->config;
     if (!release) release = known->release;
   } else {
@@ -191,6 +194,9 @@ Status check_launch(const Options& o) {
   if (o.json) return invalid("--json prints the plan; leave it out, or --k8s and --slurm");
   if (o.format != "auto")
     return invalid("--format plans weights that a server would not find; leave it out");
+  if (file_exists(o.model))
+    return invalid(str("MODEL ", quoted(o.model),
+                       " is a file, of which no server can be made; name its directory or an id"));
   return Ok{};
 }
 
@@ -306,12 +312,11 @@ Status run(const Options& o, Cli& cli) {
     const bool is_cut = !on_gpus && !d.cache_bytes;
     const Deployment plan = is_cut ? with_useful_cache(report.deployment) : report.deployment;
     const int gpus = on_gpus ? d.count / machines : 0;
-    const LaunchText launch = {
-        .model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model,
-        .words = words_of(o, plan),
-        .machines = machines,
-        .memory = kOwnMemory + (on_gpus ? kOwnMemory * gpus : plan.used()),
-        .gpus = gpus};
+    const LaunchText launch = {.model = subject.model,
+                               .words = words_of(o, plan),
+                               .machines = machines,
+                               .memory = kOwnMemory + (on_gpus ? kOwnMemory * gpus : plan.used()),
+                               .gpus = gpus};
     cli.console.print(o.k8s ? kubernetes_manifest(launch) : slurm_script(launch));
     return Ok{};
   }

@@ -90,7 +90,8 @@ std::optional<KnownModel> find_known_model(std::string_view id) {
     if (known.id != id && known.id.substr(known.id.find('/') + 1) != id) continue;
     Json config = parse_json(kGlm5).value();
     config.set("num_hidden_layers", known.num_layers);
-    return KnownModel{.config = parse_config(config).value(), .release = known.release};
+    return KnownModel{
+        .id = known.id, .config = parse_config(config).value(), .release = known.release};
   }
   return {};
 }

@@ -9,6 +9,7 @@
 namespace glint {
 
 struct KnownModel {
+  std::string_view id;  // "zai-org/GLM-5-FP8"
   ModelConfig config;
   Release release = Release::kBF16;
 };

@@ -96,6 +96,7 @@ def launches():
     check("--nodes=1\n" in gpus and "--gpus-per-node=4\n" in gpus and " --dp 4 --ep 4 --max-num-seqs 1024 --max-num-batched-tokens 8192 --host" in gpus, "GPUs of a machine", gpus)
     trays = output("plan", "GLM-5-FP8", "--device", "gb200", "--count", 8, "--slurm")
     check("--nodes=2\n" in trays and "--gpus-per-node=4\n" in trays and "--mem=10240M\n" in trays, "machines within an NVLink domain", trays)
+    check("serve 'zai-org/GLM-5-FP8' " in trays, "an id that a server finds", trays)
     hosts = ("plan", MODEL, "--device", "h200", "--count", 12, "--dp", 12, "--ep", 12)
     script, manifest = output(*hosts, "--slurm"), output(*hosts, "--k8s")
     check("--nodes=2\n" in script and "--gpus-per-node=6\n" in script and " --dp 12 " in script, "GPUs of two machines", script)
@@ -150,6 +151,7 @@ def refusals():
     refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
     refused("plan", MODEL, "--k8s", "--json", words=["--json"])
     refused("plan", MODEL, "--slurm", "--format", "fp8", words=["--format"])
+    refused("plan", f"{MODEL}/config.json", "--slurm", words=["config.json", "is a file"])
     with tempfile.TemporaryDirectory() as folder:
         alone = pathlib.Path(folder) / "config.json"
         alone.write_text(json.dumps(json.loads((pathlib.Path(MODEL) / "config.json").read_text()) | {"num_nextn_predict_layers": 0}))
