@@ -78,7 +78,8 @@ class Run {
     if (options_.rm_type != kRemoteRule) {
       GLINT_TRY(rule_, Reward::named(options_.rm_type));
     }
-    const RunFolder folder = {.dir = options_.save, .option = "save", .resumes = options_.resume};
+    const RunFolder folder = {
+        .dir = options_.save, .option = "save", .resumes = options_.resume || cli_.goes_on};
     GLINT_TRY_STATUS(find_latest(folder, peers_));
     GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
     std::string reference = base;

@@ -157,7 +157,8 @@ class Run {
 
  private:
   Status open() {
-    const RunFolder folder = {.dir = options_.out, .option = "out", .resumes = options_.resume};
+    const RunFolder folder = {
+        .dir = options_.out, .option = "out", .resumes = options_.resume || cli_.goes_on};
     GLINT_TRY_STATUS(find_latest(folder, peers_));
     GLINT_TRY(const std::string base, model_dir(options_.model, peers_, cli_));
     shutdown_.emplace();

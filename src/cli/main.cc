@@ -50,15 +50,20 @@ int main(int argc, char** argv) {
   std::set_terminate(end_of_thread);
   if (argc == 2 && std::string_view(argv[1]) == kRankProcessArgument) return run_rank();
   keep_standard_streams();
-  const bool is_rank = argc > 1 && std::string_view(argv[1]) == kTrainRankArgument;
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  const bool goes_on = first == kTrainRankAgainArgument;
+  const bool is_rank = goes_on || first == kTrainRankArgument;
   is_rank ? ignore_interrupts() : handle_interrupts();
   handle_file_signals();
   const Environment environment = read_environment();
   Console console(stdout, stderr, environment.no_color);
   std::vector<std::string> args(argv + (is_rank ? 2 : 1), argv + argc);
   add_name_of_link(argc > 0 ? argv[0] : "", args);
-  Cli cli = {
-      .console = console, .environment = environment, .command_line = args, .is_rank = is_rank};
+  Cli cli = {.console = console,
+             .environment = environment,
+             .command_line = args,
+             .is_rank = is_rank,
+             .goes_on = goes_on};
   try {
     return run_command_line(all_commands(), args, cli);
   } catch (const std::bad_alloc&) {

@@ -12,7 +12,6 @@
 #include <mutex>
 #include <thread>
 
-#include "base/contains.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/hub_model.h"
@@ -82,7 +81,10 @@ Status work_as(const TrainPeers& peers, Cli& cli, const TrainWork& work) {
                                                                 std::fclose);
   if (!nowhere) return unavailable("cannot open /dev/null");
   Console console(nowhere.get(), nowhere.get(), true);
-  Cli quiet = {.console = console, .environment = cli.environment, .is_rank = cli.is_rank};
+  Cli quiet = {.console = console,
+               .environment = cli.environment,
+               .is_rank = cli.is_rank,
+               .goes_on = cli.goes_on};
   return work(peers, quiet);
 }
 
@@ -119,10 +121,9 @@ class StartedRanks {
 
   Status start(bool again) {
     GLINT_TRY(groups_, RankGroups::make(shape_, true, [](int) {}));
-    std::vector<std::string> command = {kProgram, kTrainRankArgument};
+    std::vector<std::string> command = {kProgram,
+                                        again ? kTrainRankAgainArgument : kTrainRankArgument};
     std::ranges::copy(cli_.command_line, std::back_inserter(command));
-    const bool resumes = contains(command, "--resume");
-    if (again && !resumes) command.push_back("--resume");
     std::string pids;
     for (int rank = 0; rank < shape_.num_ranks(); ++rank) {
       GLINT_TRY(RankPeer peer, spawn_rank(command, groups_->memory_file(), rank == 0));

@@ -19,8 +19,10 @@
 
 namespace glint {
 
-// Before the command line of a rank that this program has started.
+// Before the command line of a rank that this program has started, at first, or where the run goes
+// on.
 inline constexpr const char* kTrainRankArgument = "--run-a-rank-of-training";
+inline constexpr const char* kTrainRankAgainArgument = "--run-a-rank-of-training-again";
 
 struct TrainProcessOptions {
   std::string ranks = "threads";
@@ -42,7 +44,7 @@ struct TrainProcessOptions {
 // The work of one rank; of ranks that are threads, of all. Only the first one's `cli` prints.
 using TrainWork = std::function<Status(const TrainPeers& peers, Cli& cli)>;
 
-// Runs a command that trains over `shape`, as `options` says. `--resume` must be an option of it.
+// Runs a command that trains over `shape`, as `options` says. With `cli.goes_on` it must resume.
 Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shape, Cli& cli,
                        const TrainWork& work);
 

@@ -26,8 +26,8 @@ EVAL = ("--eval-prompt-data", f"{PROBLEMS}@[0:4]", "--n-samples-per-eval-prompt"
 def sft(tmp, out, *args, ranks="processes", model=TINY):
     data = tmp / "data.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in EXAMPLES))
-    return ("train", "sft", model, "--data", data, "--out", tmp / out, "--global-batch-size", 4, "--lr", "1e-3", "--threads", 2,
-            "--ranks", ranks, *args)
+    return ("train", "sft", "--data", data, "--out", tmp / out, "--global-batch-size", 4, "--lr", "1e-3", "--threads", 2,
+            "--ranks", ranks, *args, "--", model)
 
 
 def grpo(tmp, out, ranks, *args):
