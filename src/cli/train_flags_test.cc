@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/str.h"
+#include "cli/train_sizes.h"
 
 namespace glint {
 namespace {
@@ -78,6 +79,12 @@ TEST(TrainFlags, EpochsCountOnlyWithoutRounds) {
   const auto both = translate("--num-epoch 2 --num-rollout 3").value();
   EXPECT_EQ(both.options, (std::vector<std::string>{"--num-rollout=3"}));
   EXPECT_EQ(both.meaningless.at("--num-rollout is given"), " --num-epoch 2");
+}
+
+TEST(TrainFlags, TokensOfAGpuAreThoseOfEachRankOfAContext) {
+  auto out = translate("--max-tokens-per-gpu 512 --context-parallel-size 2").value();
+  ASSERT_TRUE(add_layout(out).ok());
+  EXPECT_EQ(out.options[0], "--batch-tokens=1024");
 }
 
 TEST(TrainFlags, EvaluationsHaveSamplingOfTheirOwn) {

@@ -39,6 +39,13 @@ Status add_layout(TranslatedTrainArgs& args) {
   GLINT_TRY(const int pp, size_of("pipeline-model-parallel-size", 1));
   GLINT_TRY(const int cp, size_of("context-parallel-size", 1));
   GLINT_TRY(const int ep, size_of("expert-model-parallel-size", 1));
+  // There a batch has so many tokens of each of the `cp` ranks that share it.
+  int tokens = 0;
+  if (const auto at = args.values.find("max-tokens-per-gpu");
+      at != args.values.end() && option_detail::parse(at->second, tokens)) {
+    std::ranges::replace(args.options, "--batch-tokens=" + at->second,
+                         str("--batch-tokens=", std::int64_t{tokens} * cp));
+  }
   GLINT_TRY(const int nodes, size_of("actor-num-nodes", 1));
   const std::int64_t of_model = std::int64_t{tp} * pp * cp;
   GLINT_TRY(const std::int64_t of_node,
