@@ -287,6 +287,12 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
     std::erase(out.options, "--num-epoch=" + epochs->second);
     out.meaningless["--num-rollout is given"] += " --num-epoch " + epochs->second;
   }
+  const auto seed = out.values.find("seed"), of_rollouts = out.values.find("rollout-seed");
+  if (seed != out.values.end() && of_rollouts != out.values.end()) {
+    std::erase_if(out.options, [](const std::string& one) { return one.starts_with("--seed="); });
+    out.options.push_back("--seed=" + of_rollouts->second);
+    out.meaningless["--rollout-seed is given"] += " --seed " + seed->second;
+  }
   return out;
 }
 

@@ -81,6 +81,15 @@ TEST(TrainFlags, EpochsCountOnlyWithoutRounds) {
   EXPECT_EQ(both.meaningless.at("--num-rollout is given"), " --num-epoch 2");
 }
 
+TEST(TrainFlags, RolloutsHaveTheirOwnSeed) {
+  for (const char* const line : {"--seed 1 --rollout-seed 2", "--rollout-seed 2 --seed 1"}) {
+    const auto out = translate(line).value();
+    EXPECT_EQ(out.options, (std::vector<std::string>{"--seed=2"}));
+    EXPECT_EQ(out.meaningless.at("--rollout-seed is given"), " --seed 1");
+  }
+  EXPECT_EQ(translate("--seed 1").value().options, (std::vector<std::string>{"--seed=1"}));
+}
+
 TEST(TrainFlags, TokensOfAGpuAreThoseOfEachRankOfAContext) {
   auto out = translate("--max-tokens-per-gpu 512 --context-parallel-size 2").value();
   ASSERT_TRUE(add_layout(out).ok());
