@@ -67,8 +67,6 @@ Status run_stages(Stage stage, const Launch& launch, Cli& cli) {
 
 Status run(Stage stage, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
   All options;
-  int nodes = 0;
-  if (option_detail::parse(cli.environment.slurm_num_nodes, nodes)) options.num_nodes = nodes;
   OptionList own(options);
   // Variables come first: the command line wins.
   std::vector<std::string> mine;
@@ -79,6 +77,11 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   divide(args, own, mine, options.flags);
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));
   if (!go_on) return Ok{};
+  int nodes = 0;
+  if (!find_own(own, "num-nodes")->is_set &&
+      option_detail::parse(cli.environment.slurm_num_nodes, nodes)) {
+    options.num_nodes_of_job = nodes;
+  }
   GLINT_TRY(const Launch launch, resolve_launch(options));
   const bool launches = trains(stage) && !options.dry_run;
   const Result<int> rank = launches ? rank_of_launch(launch, stage == Stage::kAll, cli) : 0;

@@ -300,6 +300,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   }
   if (o.hardware.empty()) o.hardware = launch.is_published ? "H200" : "cpu";
   launch.on_cpu = o.hardware == "cpu";
+  if (o.num_nodes_of_job && !launch.on_cpu) o.num_nodes = *o.num_nodes_of_job;
   launch.is_named = !o.run_id.empty();
   GLINT_TRY_STATUS(check(o));
   settle(launch);

@@ -2,6 +2,7 @@
 // become, and the plan of it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,8 @@ struct LaunchClusterOptions {
 
 struct LaunchOptions : LaunchModelOptions, LaunchClusterOptions {
   bool dry_run = false, json = false;
-  std::vector<std::string> flags = {};  // of others' programs, from the command line
+  std::vector<std::string> flags = {};       // of others' programs, from the command line
+  std::optional<int> num_nodes_of_job = {};  // are num_nodes, where GPUs train
 
   template <class Visitor>
   void visit(Visitor&& v) {

@@ -82,6 +82,8 @@ def options_change_the_plan():
     check(below["arguments"]["rollout-top-k"] == "-1", "a value below 0", below)
     nodes = json.loads(output("train", "train", "--dry-run", "--json", env={"SLURM_JOB_NUM_NODES": "16"}))
     check(nodes["gpus"] == 128, "SLURM's nodes", nodes)
+    tiny = ("train", "train", "--dry-run", "--json", "--model-name", TINY.name, "--model-dir", TINY.parent)
+    check(json.loads(output(*tiny, env={"SLURM_JOB_NUM_NODES": "2"}))["gpus"] == 1, "they are not those of a CPU's recipe")
     named = json.loads(output("train", "train", "--dry-run", "--json", "--num-rollout", 7,
                               env={"MILES_SCRIPT_NUM_NODES": "16", "MILES_SCRIPT_NUM_ROLLOUT": "5", "MILES_SCRIPT_RUN_ID": "Night"}))
     check(named["gpus"] == 128 and named["arguments"]["num-rollout"] == "7" and "/Night/" in named["arguments"]["save"], "variables", named)
