@@ -228,6 +228,15 @@ class Run {
     if (const Json* const ahead = state.find("ahead")) {
       GLINT_TRY(at_.ahead, grpo_batch_of(*ahead));
     }
+    if (at_.ahead && (options_.use_tis || options_.use_icepop) &&
+        std::ranges::any_of(at_.ahead->answers, [](const GradedAnswer& answer) {
+          return answer.mismatches.size() != answer.served_log_probs.size();
+        })) {
+      return invalid(str(options_.use_tis ? "--use-tis" : "--use-icepop",
+                         " begins with a run: the answers that ", options_.save,
+                         " has for the next round were scored without it; resume without it, or "
+                         "give another --save"));
+    }
     return Ok{};
   }
 

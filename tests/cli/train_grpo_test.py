@@ -233,18 +233,24 @@ def sigterm_saves_whole_rounds(tmp):
 
 def answers_in_fp8_are_corrected(tmp):
     """Without its correction the engine's numbers would end the run; routes that are replayed bring them nearer."""
-    def run(name, *args):
-        data = sums(tmp, "train.jsonl")
-        output(*train(data, tmp / name, "--num-rollout", 1, "--rollout-batch-size", 4, "--rollout-max-response-len", 60, "--fp8-rollout",
-                      "--parity-gate", 0.03, "--parity-samples", 32, *args, rm_type="deterministic_random"))
-        return rounds(tmp / name)[0][0]
+    def line(name, *args):
+        return train(sums(tmp, "train.jsonl"), tmp / name, "--num-rollout", 1, "--rollout-batch-size", 4, "--rollout-max-response-len", 60,
+                     "--fp8-rollout", "--parity-gate", 0.03, "--parity-samples", 32, *args, rm_type="deterministic_random")
 
-    plain, tis, ice, routed = run("plain"), run("tis", "--use-tis"), run("ice", "--use-icepop", "--tis-clip-low", 0.999, "--tis-clip", 1.001), \
+    def run(name, *args):
+        output(*line(name, *args))
+        return rounds(tmp / name)[0][-1]
+
+    ahead = ("--async-rollout", "--use-tis")
+    plain, tis, ice, routed = run("plain", ahead[0]), run("tis", *ahead), run("ice", "--use-icepop", "--tis-clip-low", 0.999, "--tis-clip", 1.001), \
         run("routed", "--use-rollout-routing-replay")
     check(plain["parity/differ"] > 0 and 0 < plain["train/train_rollout_logprob_abs_diff"] < 0.03, "it differs", plain)
     check("train/tis" not in plain and tis["train/tis"] != 1 and abs(tis["train/tis"] - 1) < 0.1 and tis["train/ess_ratio"] < 1, "TIS", tis)
     check(tis["train/tis_clipfrac"] == 0 < ice["train/tis_clipfrac"] and abs(ice["train/tis"] - 1) < 0.01, "IcePop leaves tokens out", ice)
     check(len({line["train/grad_norm"] for line in (plain, tis, ice, routed)}) == 4, "each is another gradient", (plain, tis, ice, routed))
+    goes_on = ("--resume", "--num-rollout", 2)
+    check(run("tis", *ahead, *goes_on)["train/tis"] not in (1, tis["train/tis"]), "TIS of answers that were made ahead", rounds(tmp / "tis"))
+    refused(*line("plain", *ahead, *goes_on), words=["--use-tis begins with a run", "resume without it"])
     check(routed["train/train_rollout_logprob_abs_diff"] < plain["train/train_rollout_logprob_abs_diff"], "R3", (plain, routed))
     refused(*train(sums(tmp, "train.jsonl"), tmp / "gate", "--num-rollout", 1, *SMALL, "--fp8-rollout", "--parity-gate", 1e-9),
             words=["parity", "the gate is"], on_stdout=True)
