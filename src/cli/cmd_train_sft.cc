@@ -64,17 +64,18 @@ struct Options {
     v.section("Optimiser");
     v("lr=X", plan.lr, "learning rate after the warm-up");
     v("min-lr=X", plan.min_lr, "learning rate at the end, with linear and cosine");
-    v("lr-schedule", plan.decay, "how the learning rate goes on after the warm-up",
+    v("lr-schedule,lr-decay-style", plan.decay, "how the learning rate goes on after the warm-up",
       {"constant", "linear", "cosine"});
-    v("warmup=N", plan.warmup, "updates over which the learning rate rises, from 0 for the first");
+    v("warmup,lr-warmup-iters=N", plan.warmup,
+      "updates over which the learning rate rises, from 0 for the first");
     v("weight-decay=X", method.weight_decay,
       "of matrices, decoupled as AdamW has it; norms do not");
-    v("beta1=X", method.beta1, "AdamW's average of gradients");
-    v("beta2=X", method.beta2, "AdamW's average of their squares");
+    v("beta1,adam-beta1=X", method.beta1, "AdamW's average of gradients");
+    v("beta2,adam-beta2=X", method.beta2, "AdamW's average of their squares");
     v("adam-eps=X", method.eps, "AdamW's epsilon");
     v("clip-grad=X", method.clip_grad,
       "largest norm of a gradient; larger ones are scaled; 0: any");
-    v("mtp-loss=W", method.mtp_loss,
+    v("mtp-loss,mtp-loss-scaling-factor=W", method.mtp_loss,
       "add W times the draft layer's loss; with 0 the draft layer stays as it is");
     v.section("Result");
     v("out=DIR", out,

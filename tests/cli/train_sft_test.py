@@ -58,7 +58,7 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
         check((whole / "step-6" / name).read_bytes() == (halves / "step-6" / name).read_bytes(), f"{name} differs")
     check(output("generate", whole / "step-6", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
     for option, value, words in (("--steps", 0, "--steps is 0; it must be from 1 to 1000000000"), ("--lr", -1, "--lr is -1; it must be from 0 to 1"),
-                                 ("--beta2", 1, "--beta2 is 1; it must be from 0 to 0.9999999")):
+                                 ("--adam-beta2", 1, "--beta2 is 1; it must be from 0 to 0.9999999")):
         refused(*train(tmp, "none", option, value), words=[words])
     for args, word in ((("--steps", 1, "--epochs", 5), "--epochs or --steps"), (("--min-lr", 1e-6), "with constant leave it out")):
         refused(*train(tmp, "none", *args), words=[word])
@@ -128,7 +128,7 @@ def sigterm_saves(tmp):
 
 def a_killed_run_goes_on_over_other_ranks(tmp):
     """Killed in the middle of a step: the last checkpoint is whole, and any number of ranks takes it up."""
-    short = ("--lr", 1e-4, "--dtype", "f32", "--mtp-loss", 0.3)
+    short = ("--lr", 1e-4, "--dtype", "f32", "--mtp-loss-scaling-factor", 0.3)
     with subprocess.Popen([GLINT, *map(str, train(tmp, "killed", *short, "--save-interval", 2, "--steps", 100000, "--dp", 2))], stdout=subprocess.PIPE, text=True) as process:
         while "step 3 of" not in process.stdout.readline():
             check(process.poll() is None, "it ended")
