@@ -425,10 +425,14 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec) {
   return invalid("unknown kind of grammar");
 }
 
+// Whether a tag is of calls in the model's own format. Its JSON may write a marker with escapes.
+bool tag_has_calls(const std::string& tag) {
+  const Result<Json> given = parse_json(tag, {.max_depth = 128});
+  return given.ok() && dump_json(given.value()).find("<tool_call>") != std::string::npos;
+}
+
 Markers markers_of(const GrammarSpec& spec) {
-  // A tag may be of calls in the model's own format.
-  if (spec.kind == GrammarSpec::Kind::kStructuralTag &&
-      spec.text.find("<tool_call>") != spec.text.npos)
+  if (spec.kind == GrammarSpec::Kind::kStructuralTag && tag_has_calls(spec.text))
     return Markers::kAnywhere;
   if (spec.kind != GrammarSpec::Kind::kToolCalls) return Markers::kNever;
   return spec.instead ? Markers::kFromTheStart : Markers::kAnywhere;

@@ -42,6 +42,15 @@ TEST(StructuralTag, text_holds_parts_that_follow_a_schema) {
   }
 }
 
+TEST(StructuralTag, of_tool_calls_may_write_their_markers_with_escapes) {
+  for (const char* begin : {"<tool_call>f", "\\u003ctool_call\\u003ef"}) {
+    const std::string tag =
+        str(R"({"format": {"type": "tag", "begin": ")", begin,
+            R"(", "content": {"type": "const_string", "value": ""}, "end": "</tool_call>"}})");
+    EXPECT_TRUE(allows(tag, "<tool_call>f</tool_call>")) << tag;
+  }
+}
+
 TEST(StructuralTag, what_is_not_supported_is_named_with_its_place) {
   EXPECT_EQ(error_of("{}"), "a structural tag has a format, or structures and triggers");
   EXPECT_EQ(error_of(R"({"format": {"type": "or", "elements": [{"type": "token"}]}})"),
