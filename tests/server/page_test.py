@@ -197,6 +197,15 @@ def markdown(page):
                  "&lt;script&gt;alert(1)&lt;/script&gt;", "&lt;img src=x", "open fence</code>"):
         assert part in html, f"{part} is not in {html}"
     assert "javascript:" not in html
+    # Answers that repeat themselves: to the browser, nesting without end.
+    depths = page.browser.execute_async_script("""
+      const done = arguments[arguments.length - 1];
+      import('./markdown.js').then(({markdown}) => done(['>', '1. '].map((part) => {
+        let [at, depth] = [markdown(part.repeat(3000)).at(-1), 0];
+        for (; at; at = at.lastElementChild) depth += 1;
+        return depth;
+      })));""")
+    assert all(30 < depth < 100 for depth in depths), depths
 
 
 def attention(page):

@@ -11,6 +11,9 @@ const INLINE = [
   [/^https?:\/\/[^\s<>()]*[^\s<>().,;:!?'"]/, (m) => link(m[0], [m[0]])],
 ];
 
+// Quotes and lists in each other; what is deeper is text. Elements without end, from an answer that repeats itself, crash a tab.
+const MAX_DEPTH = 32;
+
 export function node(name, children, attributes = {}) {
   const out = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) out.setAttribute(key, value);
@@ -78,7 +81,7 @@ const isRule = (line) => /^ {0,3}([-*_])( *\1){2,} *$/.test(line);
 const listItem = (line) => /^( *)([-*+]|\d{1,9}[.)]) +(.*)$/.exec(line);
 
 // A list that begins at `lines[at]`; returns [node, next line].
-function list(lines, at) {
+function list(lines, at, depth) {
   const first = listItem(lines[at]);
   const indent = first[1].length;
   const ordered = /\d/.test(first[2]);
@@ -96,7 +99,7 @@ function list(lines, at) {
       inner.push(lines[at].slice(Math.min(width, /^ */.exec(lines[at])[0].length)));
     }
     while (inner.length && inner[inner.length - 1].trim() === '') inner.pop();
-    const children = blocks(inner);
+    const children = blocks(inner, depth + 1);
     // A tight item is a line, not a paragraph.
     const flat = children.length && children[0].tagName === 'P' ? [...children[0].childNodes, ...children.slice(1)] : children;
     out.append(node('li', flat));
@@ -113,7 +116,8 @@ function table(lines, at) {
   return [node('div', [node('table', [node('thead', [head]), node('tbody', rows)])], {class: 'table'}), at];
 }
 
-function blocks(lines) {
+function blocks(lines, depth = 0) {
+  if (depth > MAX_DEPTH) return [node('p', inline(lines.join('\n')))];
   const out = [];
   let paragraph = [];
   const flush = () => {
@@ -143,9 +147,9 @@ function blocks(lines) {
       flush();
       const quoted = [];
       for (; at < lines.length && /^ {0,3}>/.test(lines[at]); ++at) quoted.push(lines[at].replace(/^ {0,3}> ?/, ''));
-      out.push(node('blockquote', blocks(quoted)));
+      out.push(node('blockquote', blocks(quoted, depth + 1)));
     } else if (listItem(line) && !paragraph.length) {
-      const [made, next] = list(lines, at);
+      const [made, next] = list(lines, at, depth);
       out.push(made);
       at = next;
     } else if (line.includes('|') && /^[\s|:-]*-[\s|:-]*$/.test(lines[at + 1] ?? '') && (lines[at + 1] ?? '').includes('|')) {
