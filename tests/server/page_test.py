@@ -227,6 +227,21 @@ def attention(page):
     marked = [span for span in page.all("#token-list > *") if "rgba" in (span.get_attribute("style") or "")]
     assert marked, "nothing is highlighted"
     page.shot("attention")
+    # As many tokens as a long context has, by a server that is made up.
+    shown = page.browser.execute_async_script("""
+      const done = arguments[arguments.length - 1];
+      import('./tokens.js').then(async ({TokenView}) => {
+        const [real, view] = [window.fetch, new TokenView()];
+        const answer = {token_strs: Array(150000).fill('x'), keys: []};
+        window.fetch = async () => new Response(JSON.stringify(answer));
+        view.take({prompt: Array(149999).fill(1), answer: [1]});
+        await view.open().catch(done);
+        window.fetch = real;
+        const list = document.getElementById('token-list');
+        done([list.childElementCount, list.lastElementChild.className]);
+        list.replaceChildren();
+      });""")
+    assert shown == [150000, "chosen"], shown
 
 
 def full_rows(page, selector, columns):

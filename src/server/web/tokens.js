@@ -26,7 +26,6 @@ export class TokenView {
 
   async open() {
     if (this.shown) return;
-    this.shown = true;
     const ids = this.ids;
     $('tokens-note').textContent = '';
     let texts;
@@ -36,6 +35,7 @@ export class TokenView {
       $('tokens-note').textContent = error.message;
       return;
     }
+    if (ids !== this.ids) return;
     // Spans, not buttons: a button is a box of its own, which a line break inside would lift out of the line.
     this.spans = ids.map((id, at) => {
       const text = texts[at] === '' ? '\u00b7' : texts[at];
@@ -47,9 +47,13 @@ export class TokenView {
       }
       return out;
     });
-    $('token-list').replaceChildren(...this.spans);
-    const words = texts.map((text, at) => (at >= this.numPrompt && /\w/.test(text) && !text.startsWith('<') ? at : -1));
-    await this.choose(Math.max(...words, this.numPrompt));
+    // One by one: a call takes some 100,000 arguments, and a context has more tokens.
+    const list = document.createDocumentFragment();
+    for (const span of this.spans) list.append(span);
+    $('token-list').replaceChildren(list);
+    this.shown = true;
+    const last = texts.findLastIndex((text, at) => at >= this.numPrompt && /\w/.test(text) && !text.startsWith('<'));
+    await this.choose(Math.max(last, this.numPrompt));
   }
 
   // Arrows go from token to token, Enter chooses.
@@ -82,7 +86,7 @@ export class TokenView {
     }
     spans[at].classList.add('chosen');
     spans[at].tabIndex = 0;
-    const most = Math.max(...read.keys.map((key) => key.num_layers), 1);
+    const most = read.keys.reduce((most, key) => Math.max(most, key.num_layers), 1);
     for (const {position, num_layers} of read.keys) {
       spans[position].style.background = `rgba(var(--mark), ${(0.12 + 0.68 * num_layers / most).toFixed(2)})`;
     }
