@@ -137,6 +137,11 @@ def suggestions(page):
     page.finished()
     assert "sunny" in page.answer().text and "21" in page.answer().text, page.answer().text
     assert len(page.all(".message.user")) == 1, "what the tool said is shown twice"
+    assert page.all(".tool textarea[readonly]"), "what the tool said is gone"
+    suggest(page, "tool")
+    page.ask("Hello")  # instead of a result
+    page.finished()
+    assert not page.all(".tool textarea") and "result" not in page.script("return document.getElementById('messages').textContent")
     page.click("new-chat")
     assert page.id("tools").get_attribute("value") == "[]", "the suggestion's tools outlive its conversation"
     page.set("tools", "")
@@ -165,6 +170,8 @@ def chat(page):
     page.ask("What is the capital of Italy?")  # the conversation goes on
     page.finished()
     assert "Rome" in page.answer().text, page.answer().text
+    offers = [each.get_attribute("title").split()[0] for each in page.all(".message .icon")]
+    assert sorted(offers) == ["Copy", "Copy", "Regenerate", "What"], offers
     page.no_complaints()
 
 

@@ -115,6 +115,11 @@ export class Chat {
     this.answer();
   }
 
+  // Takes away what only the newest answer offers: another try, its tokens, to play its tools.
+  retire() {
+    for (const each of $('messages').querySelectorAll('.newest')) each.remove();
+  }
+
   // Asks again for the last answer.
   regenerate() {
     if (this.abort) return;
@@ -159,6 +164,7 @@ export class Chat {
   }
 
   async answer() {
+    this.retire();
     let body;
     try {
       body = this.request();
@@ -234,10 +240,10 @@ export class Chat {
     if (run.reason && run.reason !== 'stop') notes.push([ENDS[run.reason] ?? run.reason, run.reason !== 'tool_calls']);
     const actions = [
       action('copy', 'Copy', {}, () => navigator.clipboard?.writeText(message.content)),
-      action('again', 'Regenerate (Alt+R)', {}, () => this.regenerate()),
+      action('again', 'Regenerate (Alt+R)', {class: 'icon newest'}, () => this.regenerate()),
     ];
     if (run.prompt.length && run.answer.length) {
-      actions.unshift(action('read', 'What did it read?', {href: '#tokens'}));
+      actions.unshift(action('read', 'What did it read?', {href: '#tokens', class: 'icon newest'}));
       this.onAnswer({prompt: run.prompt, answer: run.answer});
     }
     if (run.thought) view.thoughtFor(run.thought - run.start);
@@ -253,8 +259,8 @@ export class Chat {
   askForResults(message, view) {
     const fields = message.tool_calls.map((call) => node('textarea', [this.suggestion?.result ?? ''], {
       rows: '1', placeholder: 'What it would say', 'aria-label': `Result of ${call.function.name}`}));
-    const send = node('button', ['Send the result'], {type: 'button'});
-    [...view.tools.children].forEach((card, i) => card.append(node('label', ['You are the tool. It says', fields[i]])));
+    const send = node('button', ['Send the result'], {type: 'button', class: 'newest'});
+    [...view.tools.children].forEach((card, i) => card.append(node('label', ['You are the tool. It says', fields[i]], {class: 'newest'})));
     view.tools.append(send);
     send.addEventListener('click', () => {
       if (this.abort) return;
@@ -262,6 +268,7 @@ export class Chat {
       message.tool_calls.forEach((call, i) => {
         fields[i].readOnly = true;
         fields[i].previousSibling.textContent = 'The tool said';
+        fields[i].parentElement.removeAttribute('class');
         this.messages.push({role: 'tool', tool_call_id: call.id, content: fields[i].value});
       });
       this.answer();
