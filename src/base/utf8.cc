@@ -96,7 +96,7 @@ char32_t next_code_point(std::string_view text, std::size_t& at) {
 
 std::size_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
-  while (is_continuation(text[at])) --at;
+  while (at > 0 && is_continuation(text[at])) --at;
   return at;
 }
 

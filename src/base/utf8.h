@@ -27,7 +27,7 @@ char32_t next_code_point(std::string_view text, std::size_t& at);
 // Whether `byte` of valid UTF-8 goes on with a character that began before it.
 inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// Where the last character of `text` (valid UTF-8, not empty) begins.
+// Where the last character of `text` (not empty) begins; 0 if none begins there.
 std::size_t last_character(std::string_view text);
 
 void append_utf8(std::string& out, char32_t c);

@@ -38,6 +38,11 @@ TEST(Utf8, every_code_point_survives) {
   EXPECT_FALSE(is_valid_utf8(all));
 }
 
+TEST(Utf8, the_last_character_begins_inside_of_any_bytes) {
+  EXPECT_EQ(last_character("a\xC3\xA9"), 1u);
+  EXPECT_EQ(last_character(std::string_view("a\xC3\xA9").substr(2)), 0u);
+}
+
 TEST(Utf8, in_pieces_as_in_one) {
   Random random(3);
   static constexpr std::string_view kBytes = "aaz\xC3\xA9\xE4\xBD\xA0\xF0\x9F\x98\x80\xFF\xED\xC0";

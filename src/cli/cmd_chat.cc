@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/terminal.h"
+#include "base/utf8.h"
 #include "cli/chat_source.h"
 #include "cli/line_editor.h"
 
@@ -62,8 +63,7 @@ class Chat {
 
   void reset() {
     messages_.clear();
-    if (!system_.empty())
-      messages_.push_back(Json::Object{{"role", "system"}, {"content", system_}});
+    if (!system_.empty()) say("system", system_);
   }
 
   // True if `line` was a command; sets `quit`.
@@ -90,7 +90,7 @@ class Chat {
   std::size_t length() const { return messages_.size(); }
   void forget_from(std::size_t length) { messages_.resize(length); }
   void say(const std::string& role, const std::string& content) {
-    messages_.push_back(Json::Object{{"role", role}, {"content", content}});
+    messages_.push_back(Json::Object{{"role", role}, {"content", lossy_utf8(content)}});
   }
 
   // Streams the model's answer and adds it to the conversation. Returns the calls it made.

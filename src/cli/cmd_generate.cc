@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
 #include "cli/json_lines.h"
@@ -54,15 +55,15 @@ Result<std::string> read_prompt(const Options& options) {
   return text;
 }
 
-Result<std::string> render_prompt(const Options& options, std::string prompt,
+Result<std::string> render_prompt(const Options& options, const std::string& prompt,
                                   const std::string& dir) {
   if (!options.chat) return prompt;
   GLINT_TRY(const ChatTemplate chat, ChatTemplate::open(dir));
   Json::Array messages;
   if (!options.system.empty()) {
-    messages.push_back(Json::Object{{"role", "system"}, {"content", options.system}});
+    messages.push_back(Json::Object{{"role", "system"}, {"content", lossy_utf8(options.system)}});
   }
-  messages.push_back(Json::Object{{"role", "user"}, {"content", std::move(prompt)}});
+  messages.push_back(Json::Object{{"role", "user"}, {"content", lossy_utf8(prompt)}});
   Json kwargs(Json::Object{{"add_generation_prompt", true}});
   if (!options.thinking) kwargs.set("enable_thinking", false);
   return chat.render(messages, Json(), kwargs).in("the chat template of " + dir);
@@ -119,9 +120,9 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
-  GLINT_TRY(std::string text, read_prompt(options));
+  GLINT_TRY(const std::string text, read_prompt(options));
   if (text.empty()) return invalid("the prompt is empty; give -p TEXT or --file FILE");
-  GLINT_TRY(const std::string prompt, render_prompt(options, std::move(text), dir));
+  GLINT_TRY(const std::string prompt, render_prompt(options, text, dir));
   GLINT_TRY(std::vector<TokenId> tokens, tokenizer.encode(prompt));
 
   const auto load_start = std::chrono::steady_clock::now();

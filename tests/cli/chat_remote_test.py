@@ -43,6 +43,9 @@ def the_same_conversation(url, folder):
         assert there[0].strip(), lines
         if arguments[:1] == ["--tools"]:
             assert "tool call: get_weather" in there[0] and "Paris" in there[0], there
+    # Bytes of another encoding are sent as UTF-8.
+    done = subprocess.run([GLINT, "chat", url, "--system", b"\xfc"], input=b"Gr\xfc\xdfe\n", capture_output=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.strip(), done
 
 
 def what_is_refused(url):

@@ -56,6 +56,14 @@ def a_prompt_may_come_from_a_file_or_a_pipe(folder):
     refused("generate", MODEL, "--chat", words=["the prompt is empty"])
     wrong = subprocess.run([GLINT, "detokenize", MODEL], input="1 2\n3 x\n", capture_output=True, text=True)
     check(wrong.stderr == 'glint: line 2 of stdin: "x" is no token id\n', "the line is named", wrong)
+    # Templates get UTF-8, whatever stands in the terminal.
+    copy = folder / "other_template"
+    copy.mkdir()
+    for each in pathlib.Path(MODEL).resolve().iterdir():
+        (copy / each.name).symlink_to(each)
+    (copy / "chat_template.jinja").unlink()
+    (copy / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content.rsplit()[0] }}{% endfor %}")
+    output("generate", copy, "--chat", "-p", "\udc80", "--system", "\udc80", "-n", 1)
     # A stream that cannot be read is no empty text.
     for command in ("generate", MODEL, "-f", "-"), ("tokenize", MODEL), ("detokenize", MODEL), ("template", MODEL, "--jsonl"):
         done = subprocess.run(["bash", "-c", '"$@" < /', "-", GLINT, *command], capture_output=True, text=True)
