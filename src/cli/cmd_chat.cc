@@ -177,7 +177,7 @@ Status converse(Chat& chat, LineEditor& editor, const Console& console) {
         const std::string& name = call.find("function")->find("name")->as_string();
         const std::optional<std::string> result =
             editor.read(str("result of ", console.shown(name), "> "));
-        if (!result) return Ok{};
+        if (!result) return editor.status();
         chat.say("tool", *result);
       }
       calls = chat.answer();
@@ -188,7 +188,7 @@ Status converse(Chat& chat, LineEditor& editor, const Console& console) {
     chat.fail(
         str("glint: ", calls.error().message, " (this question is forgotten; /reset forgets all)"));
   }
-  return Ok{};
+  return editor.status();
 }
 
 Status run(const ChatOptions& options, Cli& cli) {

@@ -5,62 +5,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 
 #include "base/str.h"
 
 namespace glint {
 namespace {
-
-// Lines of stdin. Reads what is there without waiting for more, which stdio would.
-class LineReader {
- public:
-  // The error's number that ended the input; 0: none did.
-  int failure() const { return failure_; }
-
-  // True if a line can be had without waiting.
-  bool has_line() const { return buffer_.find('\n', at_) != buffer_.npos; }
-
-  // The next line without its end; nothing at the end of the input.
-  std::optional<std::string> next() {
-    std::size_t searched = at_;
-    for (;;) {
-      const std::size_t end = buffer_.find('\n', searched);
-      if (end != buffer_.npos) return take(end, end + 1);
-      searched = buffer_.size();
-      if (ended_ || !read_more(searched)) break;
-    }
-    if (at_ == buffer_.size()) return std::nullopt;
-    return take(buffer_.size(), buffer_.size());
-  }
-
- private:
-  std::string take(std::size_t end, std::size_t next) {
-    std::string line = buffer_.substr(at_, end - at_);
-    at_ = next;
-    return line;
-  }
-
-  bool read_more(std::size_t& searched) {
-    buffer_.erase(0, at_);
-    searched -= at_;
-    at_ = 0;
-    char bytes[1 << 16];
-    ssize_t count = 0;
-    do {
-      count = ::read(STDIN_FILENO, bytes, sizeof bytes);
-    } while (count < 0 && errno == EINTR);
-    ended_ = count <= 0;
-    if (count < 0) failure_ = errno;
-    if (!ended_) buffer_.append(bytes, static_cast<std::size_t>(count));
-    return !ended_;
-  }
-
-  std::string buffer_;
-  std::size_t at_ = 0;  // where the next line begins
-  bool ended_ = false;
-  int failure_ = 0;
-};
 
 Error unreadable(int code) {
   return invalid(str("cannot read standard input: ", std::strerror(code)));
@@ -73,6 +22,39 @@ Result<std::string> answer_line(const std::string& line, const LineAnswer& answe
 }
 
 }  // namespace
+
+std::optional<std::string> LineReader::next() {
+  std::size_t searched = at_;
+  for (;;) {
+    const std::size_t end = buffer_.find('\n', searched);
+    if (end != buffer_.npos) return take(end, end + 1);
+    searched = buffer_.size();
+    if (ended_ || !read_more(searched)) break;
+  }
+  if (at_ == buffer_.size()) return std::nullopt;
+  return take(buffer_.size(), buffer_.size());
+}
+
+std::string LineReader::take(std::size_t end, std::size_t next) {
+  std::string line = buffer_.substr(at_, end - at_);
+  at_ = next;
+  return line;
+}
+
+bool LineReader::read_more(std::size_t& searched) {
+  buffer_.erase(0, at_);
+  searched -= at_;
+  at_ = 0;
+  char bytes[1 << 16];
+  ssize_t count = 0;
+  do {
+    count = ::read(STDIN_FILENO, bytes, sizeof bytes);
+  } while (count < 0 && errno == EINTR);
+  ended_ = count <= 0;
+  if (count < 0) status_ = unreadable(errno);
+  if (!ended_) buffer_.append(bytes, static_cast<std::size_t>(count));
+  return !ended_;
+}
 
 Status answer_json_lines(Console& console, const LineAnswer& answer) {
   LineReader reader;
@@ -87,8 +69,7 @@ Status answer_json_lines(Console& console, const LineAnswer& answer) {
     console.print("\n");
     if (!reader.has_line()) console.flush();
   }
-  if (reader.failure()) return unreadable(reader.failure());
-  return Ok{};
+  return reader.status();
 }
 
 Result<std::string> read_stdin() {

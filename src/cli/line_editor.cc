@@ -10,7 +10,6 @@
 
 #include <clocale>
 #include <cstdlib>
-#include <iostream>
 
 namespace glint {
 namespace {
@@ -56,9 +55,8 @@ LineEditor::LineEditor(bool interactive, std::string history_file)
 
 std::optional<std::string> LineEditor::read(const std::string& prompt) {
   if (!interactive_) {
-    std::string line;
-    if (!std::getline(std::cin, line)) return {};
-    if (line.ends_with('\r')) line.pop_back();
+    std::optional<std::string> line = lines_.next();
+    if (line && line->ends_with('\r')) line->pop_back();
     return line;
   }
   const InterruptKeyOff key_off;

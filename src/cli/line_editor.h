@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/json_lines.h"
+
 namespace glint {
 
 class LineEditor {
@@ -15,9 +17,13 @@ class LineEditor {
   // The next line without its end; nothing at the end of the input (Ctrl-D).
   std::optional<std::string> read(const std::string& prompt);
 
+  // After the end: fails if the input could not be read to it.
+  const Status& status() const { return lines_.status(); }
+
  private:
   const bool interactive_;
   const std::string history_file_;
+  LineReader lines_;
 };
 
 }  // namespace glint

@@ -65,7 +65,7 @@ def a_prompt_may_come_from_a_file_or_a_pipe(folder):
     (copy / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content.rsplit()[0] }}{% endfor %}")
     output("generate", copy, "--chat", "-p", "\udc80", "--system", "\udc80", "-n", 1)
     # A stream that cannot be read is no empty text.
-    for command in ("generate", MODEL, "-f", "-"), ("tokenize", MODEL), ("detokenize", MODEL), ("template", MODEL, "--jsonl"):
+    for command in ("generate", MODEL, "-f", "-"), ("tokenize", MODEL), ("detokenize", MODEL), ("template", MODEL, "--jsonl"), ("chat", MODEL):
         done = subprocess.run(["bash", "-c", '"$@" < /', "-", GLINT, *command], capture_output=True, text=True)
         check(done.returncode == 2 and "standard input: Is a directory" in done.stderr and done.stdout == "", f"{command}", done)
 
