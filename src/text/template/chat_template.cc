@@ -138,7 +138,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
       return from_config(*configured).in(dir + "/tokenizer_config.json");
     }
     GLINT_TRY(const Json config, read_object(dir, "config.json"));
-    if (is_glm(config)) return parse(glm5_template());
+    if (is_glm(config)) return parse(glm5_template()[0].bytes);
     return not_found(dir +
                      " has no chat template: neither chat_template.jinja nor \"chat_template\" in "
                      "tokenizer_config.json; give it one, or a raw prompt");

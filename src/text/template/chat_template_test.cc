@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "text/template/glm5_template.h"
 
 namespace glint {
 namespace {
@@ -137,10 +136,6 @@ TEST(Glm5Template, other_layouts_of_the_family) {
   EXPECT_EQ(render(template_file("glm-5.2.jinja"), off),
             "[gMASK]<sop><|user|>One?<|assistant|><think></"
             "think>First.<|user|>Two?<|assistant|><think></think>");
-}
-
-TEST(Glm5Template, of_the_program_is_that_of_the_bundled_model) {
-  EXPECT_EQ(glm5_template(), read_file(kRoot + "/models/glm5-tiny/chat_template.jinja").value());
 }
 
 class ChatTemplateDir : public testing::Test {

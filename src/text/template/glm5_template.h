@@ -1,10 +1,15 @@
-// The chat layout of GLM-5 as a Jinja template of ours: for checkpoints that come without one.
+// The chat layout of GLM-5 as a Jinja template of ours: for checkpoints that come without one. The
+// build puts the bundled model's file into the program.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace glint {
 
-std::string_view glm5_template();
+struct TemplateFile {
+  std::string_view name, bytes;
+};
+std::span<const TemplateFile> glm5_template();  // one file
 
 }  // namespace glint
