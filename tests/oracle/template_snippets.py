@@ -42,6 +42,9 @@ STATEMENTS = r"""
 {% macro m(caller) %}{{ caller() }}{% endmacro %}{{ m() }}
 {% macro f(n) %}{% if n > 0 %}{{ n }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(5) }}
 {% macro m() %}{{ late }}{% endmacro %}{% set late = 'L' %}{{ m() }}
+{% macro m() %}{{ s }}{% endmacro %}{{ m() }}{% set t, s = s, 'own' %}{{ m() }}{% for x in l %}{{ t }}{% endfor %}
+{% for x in l %}{{ s is defined }}{{ t }}{{ n }}{{ f() }}{% endfor %}{% set s = 1 %}{% set t %}{{ e }}{% endset %}{% set n = n + 1 %}{% macro f() %}{% endmacro %}
+{% for x in l %}{{ s }}{{ n }}{% endfor %}{% if no %}{% set s = 1 %}{{ n }}{% endif %}{% set s = 2 %}{% set n = 3 %}{{ s }}
 {% generation %}gen {{ n }}{% set inside = 1 %}{% endgeneration %}{{ inside is defined }}
 {% for x in l %}{% generation %}{{ x }}{{ loop.index }}{% endgeneration %}{% endfor %}
 {% for x in l %}{% generation %}{% break %}{% endgeneration %}{% endfor %}

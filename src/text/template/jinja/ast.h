@@ -99,6 +99,9 @@ struct Stmt {
 
 struct TemplateTree {
   Body body;
+  // Set by the template itself before it reads them, and in no if: from its start to then they are
+  // undefined, whatever the caller gave. Loops, blocks and macros before them can tell.
+  std::vector<std::string> own_names;
 };
 
 Result<TemplateTree> parse(std::string_view source);

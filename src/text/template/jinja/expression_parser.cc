@@ -314,6 +314,7 @@ Result<ExprPtr> Parser::parse_name(bool namespaces) {
   GLINT_TRY(ExprPtr node,
             make(is_attribute ? Expr::Kind::kNamespaceTarget : Expr::Kind::kName, token.position));
   node->name = name;
+  if ((!namespaces || is_attribute) && num_scopes_ == 0) used_names_.insert(name);
   if (is_attribute) {
     GLINT_TRY(node->attribute, expect_any_name());
   }

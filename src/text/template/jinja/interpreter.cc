@@ -35,6 +35,7 @@ Interpreter::Interpreter(Runtime& runtime, const Dict& variables)
 }
 
 Result<std::string> Interpreter::run(const TemplateTree& tree) {
+  for (const std::string& name : tree.own_names) top_.set(name, Value(Undefined{.name = name}));
   std::string out;
   GLINT_TRY_STATUS(run_body(tree.body, top_, out));
   return out;

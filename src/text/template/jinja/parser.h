@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,8 @@ class Parser {
   Status parse_generation(Stmt& statement);
   Status parse_loop_control(Stmt& statement);
   Status parse_signature(MacroDefinition& macro);
+  void note_set(const Expr& target);  // for TemplateTree's own_names
+  void note_set(const std::string& name);
   Error unknown_tag(const std::string& name) const;
 
   // expression_parser.cc
@@ -117,7 +120,9 @@ class Parser {
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
-  std::vector<Error> refused_;          // filters and tests that do not exist
+  std::vector<Error> refused_;        // filters and tests that do not exist
+  std::set<std::string> used_names_;  // by statements whose variables are the template's
+  std::vector<std::string> own_names_;
   int num_scopes_ = 0;                  // open around the current token
   bool in_loop_ = false;                // may break and continue stand here?
   int nesting_ = 0;                     // of recursion, in expressions and statements

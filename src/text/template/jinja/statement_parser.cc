@@ -15,6 +15,7 @@ Result<TemplateTree> Parser::parse_template() {
   TemplateTree tree;
   GLINT_TRY(tree.body, parse_body({}));
   if (!refused_.empty()) return refused_[0];
+  tree.own_names = std::move(own_names_);
   return tree;
 }
 
@@ -114,12 +115,24 @@ Error Parser::unknown_tag(const std::string& name) const {
   return invalid(std::move(message));
 }
 
+void Parser::note_set(const std::string& name) {
+  const bool is_first = num_scopes_ == 0 && used_names_.insert(name).second;
+  if (is_first && open_tags_.size() == 1) own_names_.push_back(name);
+}
+
+void Parser::note_set(const Expr& target) {
+  if (target.kind == Expr::Kind::kName) note_set(target.name);
+  for (const ExprPtr& part : target.parts) note_set(*part);
+}
+
 Status Parser::parse_set(Stmt& statement) {
   GLINT_TRY(statement.target, parse_target({.simple = true, .namespaces = true}));
   if (skip_operator("=")) {
     GLINT_TRY(statement.value, parse_tuple({}));
+    note_set(*statement.target);
     return Ok{};
   }
+  note_set(*statement.target);
   if (current().is_operator("|")) return fail("a filter of a set block is not supported");
   statement.kind = Stmt::Kind::kSetBlock;
   const ScopeGuard scope(*this, Opens::kBlock);
@@ -202,6 +215,7 @@ Status Parser::parse_macro(Stmt& statement) {
   if (num_scopes_ > 0) return fail("a macro in a loop, a block or a macro is not supported");
   statement.macro = std::make_unique<MacroDefinition>();
   GLINT_TRY(statement.macro->name, expect_any_name());
+  note_set(statement.macro->name);
   GLINT_TRY_STATUS(parse_signature(*statement.macro));
   const ScopeGuard scope(*this, Opens::kFunction);
   GLINT_TRY(statement.macro->body, parse_last_body("endmacro"));

@@ -117,7 +117,10 @@ TEST(Template, scopes_are_jinja2s) {
   EXPECT_EQ(render("{% set ns = namespace(x=0) %}{% for i in [1, 2] %}{% set ns.x = ns.x + i %}{% "
                    "endfor %}{{ ns.x }}"),
             "3");
-  EXPECT_EQ(render("{% set x %}[{{ x }}]{% endset %}{{ x }}", R"({"x": 1})"), "[1]");
+  EXPECT_EQ(render("{% set x %}[{{ x }}]{% endset %}{{ x }}", R"({"x": 1})"), "[]");
+  EXPECT_EQ(render("{% for i in [1] %}{{ x }}{{ y }}{% endfor %}{% set x = 2 %}{% set y = y %}",
+                   R"({"x": 1, "y": 1})"),
+            "1");
   EXPECT_EQ(render("{% macro m() %}{{ late }}{% endmacro %}{% set late = 2 %}{{ m() }}"), "2");
   EXPECT_EQ(render("{% for x in [1] %}{% break %}{% else %}E{% endfor %}"), "E");
 }
