@@ -293,6 +293,20 @@ TEST(ServerAnswers, stop_tokens_are_in_the_text_on_request) {
   EXPECT_EQ(num_logprobs(kept), num_logprobs(cut) + 1);
 }
 
+TEST(ServerAnswers, clients_that_read_ids_get_a_log_probability_for_each) {
+  TestServer server("one two");
+  const auto check = [](const Json& out, std::string_view path) {
+    EXPECT_EQ(str(parse_json(at(out, path)).value().as_array().size()),
+              at(out, "usage.completion_tokens"));
+  };
+  for (const std::string field :
+       {R"(, "return_token_ids": true)", R"(, "return_tokens_as_token_ids": true)"}) {
+    check(server.post("/v1/completions", R"({"prompt": "x", "logprobs": 0)" + field + "}"),
+          "choices.0.logprobs.tokens");
+    check(server.chat(R"(, "logprobs": true)" + field), "choices.0.logprobs.content");
+  }
+}
+
 TEST(ServerAnswers, max_tokens_cut_with_length) {
   TestServer server("one two three four five six seven eight nine ten");
   const Json out = server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 2})");

@@ -93,8 +93,10 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
     bool of_content = state.parser->in_content();
     if (shown) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
     of_content = of_content && state.parser->in_content();
-    // Training wants to know how likely the end was; OpenAI's log-probabilities go with the text.
-    if (i < event.logprobs.size() && (shown || request_.api == Api::kGenerate)) {
+    // OpenAI's log-probabilities go with the text; who reads token ids wants one for each of them.
+    const bool by_ids = request_.api == Api::kGenerate || request_.form.return_token_ids ||
+                        request_.form.tokens_as_ids;
+    if (i < event.logprobs.size() && (shown || by_ids)) {
       choice.scores.push_back(
           {.id = token, .logprob = event.logprobs[i], .of_content = of_content});
       if (request_.form.stream) state.pending.scores.push_back(choice.scores.back());
