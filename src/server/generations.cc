@@ -425,6 +425,7 @@ void Generations::abort_all() {
 
 int Generations::drain(double seconds) {
   engine_->drain();
+  engine_->resume();  // what is paused would never end
   model_.grammars->close();
   std::unique_lock lock(mutex_);
   const auto empty = [this] { return live_.empty(); };

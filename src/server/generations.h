@@ -52,8 +52,8 @@ class Generations {
   // Cancels all, and waits until they have ended: some seconds at most.
   void abort_all();
 
-  // Waits until nothing runs, at most `seconds`, then cancels the rest. Returns how many those
-  // were.
+  // Ends a pause, waits until nothing runs, at most `seconds`, then cancels the rest. Returns how
+  // many those were.
   int drain(double seconds);
 
   Engine& engine() { return *engine_; }

@@ -105,6 +105,10 @@ struct Server::Impl {
   Reply make_reply(const HttpRequest& request, HttpExchange exchange, const Route* route);
   void enqueue(const Route& route, HttpRequest request, const Reply& reply);
   void run(const Route& route, HttpRequest request, Reply reply);
+  ApiStatus ready_for(const Route& route) const {
+    if (!route.needs_model || (route.while_draining && core.opened())) return Ok{};
+    return core.ready();
+  }
 
   ServerCore core;
   std::vector<Route> routes;
@@ -176,8 +180,7 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
                                       "; /openapi.json lists what there is")});
   if (ApiStatus status = check_access(core.config, *route, request); !status.ok())
     return reply.fail(status.error());
-  if (route->needs_model)
-    if (ApiStatus status = core.ready(); !status.ok()) return reply.fail(status.error());
+  if (ApiStatus status = ready_for(*route); !status.ok()) return reply.fail(status.error());
   if (request.method == "POST" && !is_json_type(request.header("content-type")))
     return reply.fail(
         {.status = 415,
@@ -205,8 +208,7 @@ void Server::Impl::enqueue(const Route& route, HttpRequest request, const Reply&
     std::optional<HttpRequest> taken = waiting->take();
     if (!taken) return;
     // The server may have begun to end while it waited.
-    if (route.needs_model)
-      if (ApiStatus status = core.ready(); !status.ok()) return reply.fail(status.error());
+    if (ApiStatus status = ready_for(route); !status.ok()) return reply.fail(status.error());
     const bool is_large = taken->body.size() >= kLargeBody;
     reply.guard([&] { run(route, std::move(*taken), reply); });
     if (is_large) release_free_memory();

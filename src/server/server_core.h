@@ -57,7 +57,8 @@ struct Route {
   // Names the fields of the body, for openapi.json; null: no body is read.
   std::function<void(RequestReader&)> describe = {};
   RouteAccess access = RouteAccess::kApi;
-  bool needs_model = true;  // 503 while there is none, and while draining
+  bool needs_model = true;      // 503 while there is none, and while draining
+  bool while_draining = false;  // answered then, too, if there is a model
   bool quick = false;
   bool streams = false;  // the answer may be server-sent events
   bool prefix = false;   // what follows the path is its parameter

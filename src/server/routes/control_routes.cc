@@ -153,19 +153,19 @@ class ControlRoutes {
   // Without a body.
   void add(const char* path, const char* summary, void (*run)(ServerCore&, Reply),
            const char* method = "POST") {
-    append({.method = method, .path = path, .summary = summary},
+    append({.method = method, .path = path, .summary = summary}, true,
            [run, &core = core_](const Json&, Reply reply) { run(core, std::move(reply)); });
   }
 
-  // By POST, with a body that `read` reads.
+  // By POST, with a body that `read` reads; without `in_turn` on the request thread.
   template <class Body>
   void add(const char* path, const char* summary, void (*read)(RequestReader&, Body&),
-           void (*run)(ServerCore&, const Body&, Reply)) {
+           void (*run)(ServerCore&, const Body&, Reply), bool in_turn = true) {
     const auto describe = [read](RequestReader& r) {
       Body scratch;
       read(r, scratch);
     };
-    append({.method = "POST", .path = path, .summary = summary, .describe = describe},
+    append({.method = "POST", .path = path, .summary = summary, .describe = describe}, in_turn,
            [read, run, &core = core_](const Json& json, Reply reply) {
              Body body;
              const ApiStatus status = read_body(json, [&](RequestReader& r) { read(r, body); });
@@ -175,10 +175,11 @@ class ControlRoutes {
   }
 
  private:
-  void append(Route route, std::function<void(const Json&, Reply)> run) {
+  void append(Route route, bool in_turn, std::function<void(const Json&, Reply)> run) {
     route.access = RouteAccess::kAdmin;
-    route.handle = [run = std::move(run), &thread = thread_](const HttpRequest&, const Json& json,
-                                                             Reply reply) {
+    route.handle = [run = std::move(run), in_turn, &thread = thread_](
+                       const HttpRequest&, const Json& json, Reply reply) {
+      if (!in_turn) return run(json, std::move(reply));
       thread.post([run, json, reply]() mutable { reply.guard([&] { run(json, reply); }); });
     };
     routes_.push_back(std::move(route));
@@ -202,7 +203,11 @@ void add_control_routes(ServerCore& core, TaskThreads& control_thread, std::vect
       "Cancels all requests, or with another mode stops them where they are; new ones wait.",
       read_pause, pause_generation);
   control.add("/continue_generation", "Ends a pause.", continue_generation);
-  control.add("/abort_request", "Cancels a request by its id, or all.", read_abort, abort_request);
+  routes.back().while_draining = true;
+  // Waits for nothing; the turn of new weights takes minutes.
+  control.add("/abort_request", "Cancels a request by its id, or all.", read_abort, abort_request,
+              false);
+  routes.back().while_draining = true;
   control.add("/update_weights_from_disk",
               "Replaces the weights by those of a checkpoint of the same shape.", read_weights,
               update_weights);
