@@ -84,8 +84,8 @@ Result<std::string> parser_name(std::string_view option, const std::string& name
 }
 
 Result<std::vector<std::string>> read_keys(const ServeOptions& options, const ServeFacts& facts) {
-  std::vector<std::string> keys =
-      options.api_key.empty() ? facts.environment_keys : options.api_key;
+  const bool given = !options.api_key.empty() || !options.api_key_file.empty();
+  std::vector<std::string> keys = given ? options.api_key : facts.environment_keys;
   if (!options.api_key_file.empty()) {
     GLINT_TRY(const std::string text, read_file(options.api_key_file, std::size_t{1} << 20));
     for (std::string_view line : split(text, '\n')) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 namespace glint {
 namespace {
@@ -73,6 +74,16 @@ TEST(ServePlan, the_users_names_come_first) {
   EXPECT_EQ(plan_serve(options, {}, tiny_facts()).value().server.served_names.front(), "glm-5");
   options.served_model_name = {"a", "b"};
   EXPECT_EQ(plan_serve(options, {}, tiny_facts()).value().server.num_listed_names, 2u);
+}
+
+TEST(ServePlan, keys_of_flags_replace_those_of_the_environment) {
+  ServeFacts facts = tiny_facts();
+  facts.environment_keys = {"old"};
+  ServeOptions options = tiny_options();
+  options.api_key_file = testing::TempDir() + "/serve_plan_keys";
+  std::ofstream(options.api_key_file) << "new";
+  EXPECT_EQ(plan_serve(options, {}, facts).value().server.access.api_keys,
+            std::vector<std::string>{"new"});
 }
 
 TEST(ServePlan, what_contradicts_the_checkpoint_is_refused_with_both_values) {
