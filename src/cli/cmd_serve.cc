@@ -380,9 +380,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
                                  .executor = &executor,
                                  .ranks = [&] { return describe_ranks(ranks.get(), *model); },
                                  .engine = plan.engine}));
-  const char* scheme = plan.server.http.tls_certificate.empty() ? "http" : "https";
-  cli.console.note(str("serving ", plan.server.served_names.front(), " on ", scheme, "://",
-                       plan.server.http.host, ":", server->port()));
+  cli.console.note(str("serving ", plan.server.served_names.front(), " on ",
+                       url_of(plan.server.http, server->port())));
   std::future<Status> mended;
   wait_for_end(shutdown, *server, ranks.get(), options.log_stats, mended);
   drain(*server, options.shutdown_timeout, cli);

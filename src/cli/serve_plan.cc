@@ -328,6 +328,12 @@ int max_logprobs(const ServeOptions& o, const ModelConfig& config) {
   return o.max_logprobs < 0 ? all : std::min(all, o.max_logprobs);
 }
 
+std::string url_of(const HttpServerOptions& http, int port) {
+  const bool is_bare_ipv6 = http.host.find(':') != std::string::npos && !http.host.starts_with('[');
+  const std::string host = is_bare_ipv6 ? str('[', http.host, ']') : http.host;
+  return str(http.tls_certificate.empty() ? "http" : "https", "://", host, ":", port);
+}
+
 std::vector<std::string> ignored_cache_wishes(const ServeOptions& o) {
   std::string_view holds;
   std::vector<std::string> out;

@@ -43,6 +43,9 @@ Status check_serve_options(const ServeOptions& options);
 // That requests may ask for: no more than there are tokens.
 int max_logprobs(const ServeOptions& options, const ModelConfig& config);
 
+// Where a server of these options is reached.
+std::string url_of(const HttpServerOptions& http, int port);
+
 // Wishes about the size of the cache beside a more exact one (plan_cache), which holds.
 std::vector<std::string> ignored_cache_wishes(const ServeOptions& options);
 

@@ -86,6 +86,11 @@ TEST(ServePlan, keys_of_flags_replace_those_of_the_environment) {
             std::vector<std::string>{"new"});
 }
 
+TEST(ServePlan, the_url_has_brackets_around_ipv6) {
+  EXPECT_EQ(url_of({.host = "::1"}, 80), "http://[::1]:80");
+  EXPECT_EQ(url_of({.host = "[::1]"}, 80), "http://[::1]:80");
+}
+
 TEST(ServePlan, what_contradicts_the_checkpoint_is_refused_with_both_values) {
   ServeOptions options = tiny_options();
   options.max_model_len = "32k";
