@@ -174,7 +174,9 @@ std::string echoed_text(const ChatInput& chat) {
   const Json& last = chat.messages.back();
   const bool continued = chat.continue_final_message || !chat.add_generation_prompt;
   const bool same_role = continued || *last.find("role") == Json("assistant");
-  return same_role ? last.find("content")->as_string() : std::string();
+  if (!same_role) return {};
+  const std::string& text = last.find("content")->as_string();
+  return chat.continue_final_message ? std::string(trimmed(text)) : text;  // as in the prompt
 }
 
 }  // namespace

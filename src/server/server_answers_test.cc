@@ -55,7 +55,7 @@ TEST(ServerAnswers, a_chat_echoes_the_message_that_it_goes_on_with) {
   TestServer server(" and two.");
   const std::string to_assistant =
       R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant",
-          "content": [{"type": "text", "text": "One"}]}], "continue_final_message": true, "n": 2)";
+          "content": [{"type": "text", "text": " One "}]}], "continue_final_message": true, "n": 2)";
   const Json whole = server.post("/v1/chat/completions", to_assistant + R"(, "echo": true})");
   EXPECT_EQ(at(whole, "choices.1.message.content"), "One and two.");
   std::string streamed;

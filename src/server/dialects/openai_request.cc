@@ -131,6 +131,10 @@ void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext
     r.fail("continue_final_message",
            "continue_final_message and add_generation_prompt cannot both be true");
 }
+  if (chat.continue_final_message && !chat.messages.empty() &&
+      chat.messages.back().find("tool_calls"))
+    r.fail("continue_final_message",
+           "continue_final_message is true, but the last message has tool_calls, which end it");
 
 void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   r.text("model", request.model);

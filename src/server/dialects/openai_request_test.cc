@@ -454,6 +454,13 @@ TEST(ResponsesRequest, items_become_messages) {
   EXPECT_EQ(dump_json(*p.request.form.echoed.find("instructions")), "\"I\"");
 }
 
+TEST(OpenAiRequest, calls_are_not_continued) {
+  const Parsed p = messages(R"([{"role": "assistant", "tool_calls": [{"function":
+      {"name": "f"}}]}], "continue_final_message": true)");
+  ASSERT_TRUE(p.error);
+  EXPECT_EQ(p.error->param, "continue_final_message");
+}
+
 TEST(OpenAiRequest, routed_experts_are_not_streamed) {
   const std::string fields = R"("stream": true, "return_routed_experts": true)";
   for (const Parsed& p : {chat(fields), completion(R"("prompt": "x", )" + fields)}) {
