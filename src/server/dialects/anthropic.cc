@@ -308,10 +308,11 @@ void MessagesWriter::piece(const Piece& piece, const Answer&, std::string& out) 
 void MessagesWriter::end(const Answer& answer, std::string& out) {
   close(out);
   const Json last = message({}, answer, true);
-  append_typed(out, "message_delta",
-               {{"delta", Json::Object{{"stop_reason", *last.find("stop_reason")},
-                                       {"stop_sequence", *last.find("stop_sequence")}}},
-                {"usage", usage_json(answer.usage)}});
+  Json::Object fields = {{"delta", Json::Object{{"stop_reason", *last.find("stop_reason")},
+                                                {"stop_sequence", *last.find("stop_sequence")}}},
+                         {"usage", usage_json(answer.usage)}};
+  if (const Json* timings = last.find("timings")) fields.emplace_back("timings", *timings);
+  append_typed(out, "message_delta", fields);
   append_typed(out, "message_stop", {});
 }
 

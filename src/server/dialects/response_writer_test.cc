@@ -123,6 +123,18 @@ TEST(ChatWriter, usage_comes_in_every_chunk_or_at_the_end) {
   EXPECT_TRUE(bytes.ends_with("data: [DONE]\n\n"));
 }
 
+TEST(ResponseWriter, streams_end_with_timings) {
+  const Piece piece = {.finish = Finish{}};
+  for (const Api api : {Api::kResponses, Api::kMessages, Api::kGenerate}) {
+    const ApiRequest request = {.api = api, .form = {.return_timings = true}};
+    const auto writer = make_writer(request, info(), names());
+    std::string bytes;
+    writer->piece(piece, answer_of(piece), bytes);
+    writer->end(answer_of(piece), bytes);
+    EXPECT_NE(bytes.find(R"("timings":{)"), std::string::npos) << bytes;
+  }
+}
+
 TEST(ResponseWriter, log_probabilities_name_tokens_by_their_ids_on_request) {
   Answer answer = {.prompts = {{1}}, .choices = {{}}};
   answer.choices[0].scores = {{.id = 43, .logprob = {.logprob = -1, .top = {{.id = 44}}}}};

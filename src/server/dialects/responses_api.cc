@@ -53,7 +53,7 @@ Json ResponsesWriter::response(Json::Array output, const char* status, const Ans
     return value ? *value : otherwise;
   };
   const bool cut = std::string_view(status) == "incomplete";
-  return Json::Object{
+  Json out = Json::Object{
       {"id", info_.id},
       {"object", "response"},
       {"created_at", info_.created},
@@ -79,6 +79,8 @@ Json ResponsesWriter::response(Json::Array output, const char* status, const Ans
       {"truncation", "disabled"},
       {"usage", answer ? usage_json(*answer) : Json()},
       {"user", echoed("user", Json())}};
+  if (answer && request_.form.return_timings) out.set("timings", timings_json(*answer));
+  return out;
 }
 
 Json ResponsesWriter::item_json(const Item& item, const char* status) const {
@@ -125,9 +127,7 @@ Json ResponsesWriter::whole(const Answer& answer) {
          .call_id = call_id(info_, 0, static_cast<int>(i)),
          .text = choice.parsed.calls[i].arguments},
         choice.parsed.calls[i].is_whole);
-  Json out = response(std::move(output), cut ? "incomplete" : "completed", &answer);
-  if (request_.form.return_timings) out.set("timings", timings_json(answer));
-  return out;
+  return response(std::move(output), cut ? "incomplete" : "completed", &answer);
 }
 
 void ResponsesWriter::event(const char* type, Json fields, std::string& out) {

@@ -209,6 +209,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
                            {"cached_tokens", choice.usage.cached_tokens},
                            {"weight_version", info_.weights->load()}};
   if (ended) meta.set("e2e_latency", choice.usage.finished_s);
+  if (ended && request_.form.return_timings) meta.set("timings", timings_json(answer));
   if (request_.facts.top_logprobs >= 0) {
     Json::Array output, output_top, input, input_top;
     for (const TokenScore& score : choice.scores) {
