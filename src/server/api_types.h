@@ -86,6 +86,12 @@ struct AnswerForm {
   Json echoed = Json(Json::Object{});  // of /v1/responses: what the answer repeats
 };
 
+// From text to tokens.
+struct Encoding {
+  bool plain_content = false;       // special tokens of users and tools are text
+  bool add_special_tokens = false;  // what the tokenizer puts around a text
+};
+
 // A request among others.
 struct Turn {
   int priority = 0;  // lower first
@@ -105,7 +111,7 @@ struct ApiRequest {
   int first_choice = 0;              // of one of a list: how many choices those before it have
   std::optional<ChatInput> chat = {};
   ToolUse tools = {};
-  bool plain_content = false;  // special tokens of users and tools are text
+  Encoding encoding = {};
 
   SamplingParams sampling = {};
   std::optional<std::uint64_t> seed = {};

@@ -107,8 +107,10 @@ ApiStatus check_chat_size(const ChatInput& chat) {
 }  // namespace
 
 EncodeOptions encode_options(const ApiRequest& request) {
-  EncodeOptions options = {.cancelled = request.turn.cancelled, .max_word_bytes = kMaxWordBytes};
-  if (request.plain_content && request.chat) options.removed = kPlainMark;
+  EncodeOptions options = {.add_special_tokens = request.encoding.add_special_tokens,
+                           .cancelled = request.turn.cancelled,
+                           .max_word_bytes = kMaxWordBytes};
+  if (request.encoding.plain_content && request.chat) options.removed = kPlainMark;
   return options;
 }
 
@@ -147,8 +149,8 @@ Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextM
   const ChatInput& chat = *request.chat;
   GLINT_TRY_STATUS(check_chat_size(chat));
   Json::Array marked;
-  if (request.plain_content) mark_plain(marked = chat.messages, model.tokenizer);
-  const Json::Array& messages = request.plain_content ? marked : chat.messages;
+  if (request.encoding.plain_content) mark_plain(marked = chat.messages, model.tokenizer);
+  const Json::Array& messages = request.encoding.plain_content ? marked : chat.messages;
   Json kwargs = chat.kwargs;
   kwargs.set("add_generation_prompt", chat.add_generation_prompt && !chat.continue_final_message);
   auto rendered = model.chat_template.render(messages, chat.tools, kwargs);

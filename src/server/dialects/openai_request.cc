@@ -94,6 +94,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   refuse_unsupported(r, Api::kCompletions);
   read_prompts(r, "prompt", request, context);
   r.require("prompt");
+  r.boolean("add_special_tokens", request.encoding.add_special_tokens);
   read_streaming(r, request);
   r.integer("max_tokens", request.end.max_tokens);
   read_counts(r, request);
@@ -130,16 +131,17 @@ void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext
   if (chat.continue_final_message && chat.add_generation_prompt && r.find("add_generation_prompt"))
     r.fail("continue_final_message",
            "continue_final_message and add_generation_prompt cannot both be true");
-}
   if (chat.continue_final_message && !chat.messages.empty() &&
       chat.messages.back().find("tool_calls"))
     r.fail("continue_final_message",
            "continue_final_message is true, but the last message has tool_calls, which end it");
+}
 
 void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   r.text("model", request.model);
   read_conversation(r, request, context);
   r.require("messages");
+  r.boolean("add_special_tokens", request.encoding.add_special_tokens);
   read_streaming(r, request);
   r.integer("max_tokens", request.end.max_tokens, {1});
   r.integer("max_completion_tokens", request.end.max_tokens, {1});

@@ -6,6 +6,7 @@
 #include "server/dialects/anthropic.h"
 #include "server/dialects/responses_api.h"
 #include "server/dialects/sglang_generate.h"
+#include "server/prepare.h"
 
 namespace glint {
 namespace {
@@ -452,6 +453,13 @@ TEST(ResponsesRequest, items_become_messages) {
   EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
   EXPECT_EQ(p.request.grammar->kind, GrammarSpec::Kind::kJsonObject);
   EXPECT_EQ(dump_json(*p.request.form.echoed.find("instructions")), "\"I\"");
+}
+
+TEST(OpenAiRequest, texts_get_what_the_tokenizer_puts_around_them) {
+  const auto adds = [](const Parsed& p) { return encode_options(p.request).add_special_tokens; };
+  EXPECT_TRUE(adds(completion(R"("prompt": "x")")) && adds(generate(R"("text": "x")")));
+  EXPECT_FALSE(adds(completion(R"("prompt": "x", "add_special_tokens": false)")));
+  EXPECT_FALSE(adds(chat("")));
 }
 
 TEST(OpenAiRequest, calls_are_not_continued) {

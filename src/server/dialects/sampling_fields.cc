@@ -94,11 +94,13 @@ void read_json_object(RequestReader& r, const char* field, ApiRequest& request) 
 ApiRequest default_request(Api api, const ParseContext& context) {
   ApiRequest request;
   request.api = api;
+  // As in vLLM and SGLang; a chat's template puts them there itself.
+  request.encoding.add_special_tokens = api == Api::kCompletions || api == Api::kGenerate;
   request.sampling = context.config.defaults.sampling;
   if (api == Api::kCompletions) request.end.default_max_tokens = 16;
   if (api == Api::kGenerate) request.end.default_max_tokens = 128;
   request.form.stream_interval = context.config.defaults.stream_interval;
-  request.plain_content = context.config.plain_content;
+  request.encoding.plain_content = context.config.plain_content;
   return request;
 }
 

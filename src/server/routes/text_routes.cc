@@ -22,7 +22,6 @@ ApiError too_much(const char* what, std::size_t found, std::size_t most) {
 
 struct TokenizeRequest {
   ApiRequest api;
-  bool add_special_tokens = false;
   bool return_strings = false;
 };
 
@@ -38,7 +37,8 @@ void read_tokenize(RequestReader& r, TokenizeRequest& request, const ParseContex
     for (const Prompt& prompt : request.api.prompts)
       if (prompt.tokens) r.fail("prompt", "prompt holds tokens already; expected texts");
   }
-  r.boolean("add_special_tokens", request.add_special_tokens);
+  if (is_chat) request.api.encoding.add_special_tokens = false;
+  r.boolean("add_special_tokens", request.api.encoding.add_special_tokens);
   r.boolean("return_token_strs", request.return_strings);
 }
 
@@ -64,8 +64,7 @@ void tokenize(ServerCore& core, const Json& json, Reply reply) {
   for (const Prompt& prompt : request.api.prompts) texts.push_back(prompt.text);
   Json::Array tokens, counts, strings;
   request.api.turn.cancelled = [&reply] { return reply.gone(); };
-  EncodeOptions options = encode_options(request.api);
-  options.add_special_tokens = request.add_special_tokens;
+  const EncodeOptions options = encode_options(request.api);
   std::size_t bytes = 0, num_tokens = 0;
   for (const std::string& text : texts) bytes += text.size();
   if (bytes > kMaxTextBytes) return reply.fail(too_much("bytes of text", bytes, kMaxTextBytes));
