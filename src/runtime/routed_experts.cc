@@ -62,7 +62,8 @@ void RoutedExperts::tell(const AskedRoutes& asked, std::span<const int> shard_ro
     if (!wants_ids(run)) continue;
     SequenceState& sequence = *run.sequence;
     std::vector<std::uint16_t>& told = run.result->extras.routed_experts;
-    const int end = run.first + run.certain_rows();
+    // A row that gave no token, at the end of a grammar or without its masks, is told once it does.
+    const int end = std::min(run.first + run.certain_rows(), sequence.size() - 1);
     for (int at = std::max(run.first, sequence.told_routed_rows); at < end; ++at) {
       std::size_t row = static_cast<std::size_t>(run.row_begin + at - run.first);
       std::size_t shard = static_cast<std::size_t>(run.slice->shard * members);
