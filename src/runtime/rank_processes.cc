@@ -167,7 +167,7 @@ void RankProcesses::start(RankPass pass) {
 Status RankProcesses::finish() {
   Status all = state();
   const std::string leaders = unanswered_.empty() ? "" : leader_->fingerprint();
-  have_leaders_weights_ = true;
+  have_leaders_weights_ = all.ok();  // those that are lost were told nothing
   for (; !unanswered_.empty(); unanswered_.pop_back()) {
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       const Result<Json> said = take_loaded(i, leaders);

@@ -328,6 +328,19 @@ def weights_change_on_every_rank():
             status, _, said = server.request("/update_weights_from_disk", {"model_path": MODEL})
             assert status == 200, said
             assert answers(server) == before
+            # A rank that is lost takes no weights, so neither does the first.
+            silent = pathlib.Path(folder) / "silent"
+            shutil.copytree(MODEL, silent)
+            weights = bytearray((silent / "model.safetensors").read_bytes())
+            data = 8 + int.from_bytes(weights[:8], "little")
+            begin, end = json.loads(weights[8:data])["model.norm.weight"]["data_offsets"]
+            weights[data + begin:data + end] = bytes(end - begin)
+            (silent / "model.safetensors").write_bytes(weights)
+            os.kill(pids(server)[1], signal.SIGKILL)
+            time.sleep(0.05)
+            status, _, said = server.request("/update_weights_from_disk", {"model_path": silent.as_posix()})
+            until("health is back", lambda: server.request("/health")[0] == 200)
+            assert (answers(server) == before) == (status != 200), said  # 200: the rank was back
 
 
 for test in (ranks_say_what_one_says, shards_say_what_one_says, experts_move_and_nobody_notices, shards_that_share_sequences_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
