@@ -64,7 +64,7 @@ struct State {
   bool control_running = false;  // a command is with the executor, or on its way to it
   bool paused = false;
   bool stopping = false;
-  bool failed = false;  // nothing can run, unless the executor recovers later
+  std::optional<std::string> failure = {};  // nothing can run, unless the executor recovers later
 };
 
 Status check_vocabulary(const Request& request, int vocab_size) {
@@ -145,7 +145,8 @@ struct Engine::Impl {
   void handle(Submit& submit) {
     const RequestId id = submit.request.id;
     times.emplace(id, Times{.submitted = submit.time});
-    if (state.stopping || state.failed) return cancel_unknown(id);
+    if (state.stopping) return cancel_unknown(id);
+    if (state.failure) return report(failed({.id = id}));
     const Status status = scheduler.add(std::move(submit.request));
     GLINT_CHECK(status.ok(), str("a checked request is refused: ", status.error().message));
   }
@@ -195,7 +196,7 @@ struct Engine::Impl {
     scheduler.abandon_in_flight();
     scheduler.flush_cache();
     pace.rest();
-    if (done.recovered.ok()) return;
+    if (done.recovered.ok()) return state.failure.reset();
     fail_all(str(done.error.message, "; ", done.recovered.error().message));
   }
 
@@ -208,7 +209,7 @@ struct Engine::Impl {
       scheduler.preempt_all();
       scheduler.flush_cache();
     }
-    if (kind == ExecutorCommand::Kind::kRecover && done.status.ok()) state.failed = false;
+    if (kind == ExecutorCommand::Kind::kRecover && done.status.ok()) state.failure.reset();
     control.done.set_value(std::move(done.status));
   }
 
@@ -222,13 +223,15 @@ struct Engine::Impl {
 
   // Nothing can run.
   void fail_all(const std::string& error) {
-    state.failed = true;
-    for (const RequestId id : scheduler.alive()) {
-      std::optional<TokenEvent> event = scheduler.abort(id);
-      event->finished = FinishReason::kError;
-      event->error = error;
-      report(std::move(*event));
-    }
+    state.failure = error;
+    for (const RequestId id : scheduler.alive()) report(failed(*scheduler.abort(id)));
+  }
+
+  TokenEvent failed(TokenEvent event) const {
+    event.finished = FinishReason::kError;
+    event.error = *state.failure;
+    event.unavailable = true;
+    return event;
   }
 
   void handle(Stop&) {

@@ -464,40 +464,24 @@ TEST(Engine, a_failed_step_costs_time_and_no_token) {
 }
 
 TEST(Engine, a_device_that_is_lost_ends_every_request_until_it_is_back) {
-  struct Lost : FakeExecutor {
-    using FakeExecutor::FakeExecutor;
-    Status recover() override {
-      (void)FakeExecutor::recover();
-      return unavailable("no rank is left");
-    }
-  };
   FakeExecutorOptions fake;
-  fake.num_pages = 64;
-  fake.page_size = 4;
   fake.step_fails = [](std::uint64_t step) { return step == 3; };
-  Lost executor(fake);
-  Queue<TokenEvent> events;
-  Engine engine({.cache = {.num_pages = 64, .page_size = 4}}, executor,
-                [&](std::vector<TokenEvent> batch) {
-                  for (TokenEvent& event : batch) events.push(std::move(event));
-                });
-  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(engine.submit(Rig::request(id)).ok());
-  for (int ended = 0; ended < 3;) {
-    const TokenEvent event = *events.pop();
-    if (!event.finished) continue;
-    ++ended;
-    EXPECT_EQ(event.finished, FinishReason::kError);
-    EXPECT_EQ(event.error, "step 3 was told to fail; no rank is left");
-  }
-  const auto end_of = [&](RequestId id) {
-    EXPECT_TRUE(engine.submit(Rig::request(id)).ok());
-    for (;;) {
-      if (const TokenEvent event = *events.pop(); event.finished) return *event.finished;
+  fake.recovers = false;
+  Rig rig({}, fake);
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  for (RequestId id = 1; id <= 4; ++id) {
+    if (id == 4) {
+      ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
     }
-  };
-  EXPECT_EQ(end_of(4), FinishReason::kCancelled);
-  EXPECT_TRUE(engine.control({.kind = ExecutorCommand::Kind::kRecover, .path = "ranks"}).ok());
-  EXPECT_EQ(end_of(5), FinishReason::kLength);
+    const TokenEvent end = rig.wait_for_end(id);
+    EXPECT_EQ(end.finished, FinishReason::kError);
+    EXPECT_EQ(end.error, "step 3 was told to fail; no rank is left");
+    EXPECT_TRUE(end.unavailable);
+  }
+  const ExecutorCommand recover = {.kind = ExecutorCommand::Kind::kRecover, .path = "ranks"};
+  EXPECT_TRUE(rig.engine->control(recover).ok());
+  ASSERT_TRUE(rig.engine->submit(Rig::request(5)).ok());
+  EXPECT_EQ(rig.wait_for_end(5).finished, FinishReason::kLength);
 }
 
 // Clients on several threads that submit, abort, pause, flush and update weights at random.

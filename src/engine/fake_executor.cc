@@ -325,7 +325,7 @@ Status FakeExecutor::recover() {
   state_->launched.clear();
   std::fill(state_->memory.begin(), state_->memory.end(), 0);
   std::fill(state_->draft_memory.begin(), state_->draft_memory.end(), 0);
-  return Ok{};
+  return state_->options.recovers ? Status(Ok{}) : unavailable("no rank is left");
 }
 
 StepResult FakeExecutor::execute(const StepPlan& plan) {

@@ -35,6 +35,7 @@ struct FakeExecutorOptions {
 
   // Whether this step fails (Executor::collect). Empty: never.
   std::function<bool(std::uint64_t step)> step_fails = {};
+  bool recovers = true;  // from that
 
   // Whether what may come at this position is not known yet when it is sampled; asked again each
   // time. Empty: never.

@@ -85,6 +85,7 @@ struct TokenEvent {
   std::optional<TokenId> stop_id = {};  // the one that ended it
   std::string error = {};               // of kError: one sentence
   bool impossible = false;              // of kError: the request itself is to blame
+  bool unavailable = false;             // of kError: nothing runs; it may later
   // With the end: what it cost. cached_tokens are told with every step.
   struct Usage {
     int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;

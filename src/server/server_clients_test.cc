@@ -491,5 +491,24 @@ TEST(ServerClients, impatient_clients_leave_nothing_behind) {
   EXPECT_EQ(server.get("/health").status, 200);
 }
 
+// All but the first come when nothing runs any more.
+TEST(ServerClients, a_device_that_is_lost_is_503_with_retry_after) {
+  TestServerOptions options;
+  options.executor.step_fails = [](std::uint64_t step) { return step == 1; };
+  options.executor.recovers = false;
+  const TestServer server("Hello", options);
+  for (const auto& [path, fields] :
+       {std::pair("/v1/completions", R"("prompt": "x")"),
+        {"/generate", R"("text": "x")"},
+        {"/v1/responses", R"("input": "x")"},
+        {"/v1/messages", R"("messages": [{"role": "user", "content": "x"}])"}}) {
+    const HttpResponse response =
+        server.send("POST", path, str(R"({"model": "tiny", "max_tokens": 9, )", fields, "}"));
+    EXPECT_EQ(response.status, 503) << path;
+    EXPECT_NE(response.header("retry-after"), "") << path;
+    EXPECT_NE(response.body.find("no rank is left"), std::string::npos) << response.body;
+  }
+}
+
 }  // namespace
 }  // namespace glint

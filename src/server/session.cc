@@ -57,6 +57,7 @@ void Session::on_event(TokenEvent event) {
     take_tokens(state, choice, event);
   }
   if (event.finished) {
+    if (event.unavailable) return fail(api_error(unavailable(event.error)));
     if (*event.finished == FinishReason::kError)
       return fail({.status = event.impossible ? 400 : 500,
                    .message = event.error.empty() ? "the request failed" : event.error,

@@ -14,7 +14,7 @@ void health(const ServerCore& core, Reply reply) {
   if (ApiStatus status = core.ready(); !status.ok()) return reply.fail(status.error());
   if (!core.generations->executor().ready()) {
     return reply.fail({.status = 503,
-                       .message = "ranks were lost and start again; requests wait for them",
+                       .message = "ranks were lost and start again",
                        .code = "recovering",
                        .retry_after = 5});
   }
