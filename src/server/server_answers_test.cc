@@ -275,6 +275,17 @@ TEST(ServerAnswers, stop_strings_end_the_answer_where_they_begin) {
   EXPECT_EQ(at(kept, "choices.0.text"), "one two three fo");
 }
 
+TEST(ServerAnswers, no_experts_are_told_behind_a_stop_string) {
+  TestServerOptions options;
+  options.engine.scheduler.max_drafts = options.executor.info.max_drafts = 7;
+  options.engine.scheduler.adapt_drafts = false;
+  const TestServer server("one two three four five six seven eight nine ten", options);
+  const Json out = server.post("/generate", R"({"input_ids": [5, 6, 7], "sampling_params":
+      {"stop": "two"}, "return_routed_experts": true})");
+  EXPECT_EQ(at(out, "meta_info.completion_tokens"), "2");
+  EXPECT_EQ(at(out, "meta_info.routed_experts_shape"), "[4,3,2]");
+}
+
 TEST(ServerAnswers, stop_tokens_are_in_the_text_on_request) {
   TestServer server("one two three");
   const TokenId last = server.tokenizer().encode("one two three").value().back();

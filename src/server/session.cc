@@ -23,7 +23,8 @@ Session::Session(std::uint64_t number, ApiRequest request, Prepared prepared, Re
       prepared_(std::move(prepared)),
       reply_(std::move(reply)),
       services_(services),
-      id_(info.id) {
+      id_(info.id),
+      row_experts_(info.moe_layers.size() * static_cast<std::size_t>(info.experts_per_token)) {
   writer_ = make_writer(request_, std::move(info), services_.names);
   answer_.prompts = std::move(prepared_.prompts);
   answer_.prompt_texts = std::move(prepared_.prompt_texts);
@@ -133,6 +134,11 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
   if (state.parser->stopped()) {
     finish.reason = FinishReason::kStop;
     finish.stop_string = state.parser->stop_string();
+    // Its step may have gone on behind it.
+    const std::size_t rows =
+        static_cast<std::size_t>(event.usage.completion_tokens) - choice.tokens.size();
+    std::vector<std::uint16_t>& experts = choice.routed_experts;
+    experts.resize(experts.size() - std::min(experts.size(), rows * row_experts_));
   } else if (event.stop_id && !contains(services_.model.stop_ids, *event.stop_id)) {
     finish.stop_id = event.stop_id;
   }

@@ -85,6 +85,7 @@ class Session {
   double first_token_s_ = 0;
   double last_write_s_ = 0;  // since the request began
   const std::string id_;
+  const std::size_t row_experts_;  // that the layers choose for a token
 };
 
 }  // namespace glint
