@@ -290,7 +290,6 @@ struct Engine::Impl {
       found->second.started_s = seconds_between(found->second.submitted, now);
       ++count;
     }
-    num_unstarted.fetch_sub(count);
     pace.started(count, scheduler.num_waiting() > 0, now);
   }
 
@@ -305,7 +304,7 @@ struct Engine::Impl {
       event.usage.started_s = t.started ? t.started_s : now_s;
       event.usage.first_token_s = t.first_token_s > 0 ? t.first_token_s : now_s;
       event.usage.finished_s = now_s;
-      if (!t.started) num_unstarted.fetch_sub(1);
+      num_alive.fetch_sub(1);
       times.erase(found);
     }
     events.push_back(std::move(event));
@@ -366,7 +365,7 @@ struct Engine::Impl {
   };
   Guarded<Snapshot> snapshot;
   std::atomic<bool> draining{false};
-  std::atomic<int> num_unstarted{0};  // submitted, and not yet in a step
+  std::atomic<int> num_alive{0};  // submitted, and without a last event
   Watchdog watchdog{options.watchdog_seconds,
                     [this](const StepPlan& plan, double s) { report_hang(plan, s); }};
   StepRunner runner{executor, watchdog, [this](StepOutcome outcome) { tell(std::move(outcome)); }};
@@ -386,15 +385,15 @@ Status Engine::submit(Request request, bool admitted) {
     return unsupported(
         "attended positions are not told by a model in stages; serve it without --pp");
   }
-  const int num_before = e.num_unstarted.fetch_add(1);
-  if (num_before >= e.options.max_waiting && !admitted) {
-    e.num_unstarted.fetch_sub(1);
-    return exhausted(str(num_before, " requests wait already; try again later"));
+  const int num_before = e.num_alive.fetch_add(1);
+  if (num_before - e.options.max_waiting >= e.options.scheduler.max_running && !admitted) {
+    e.num_alive.fetch_sub(1);
+    return exhausted(str(num_before, " requests run or wait already; try again later"));
   }
   try {
     if (e.inbox.push(Submit{std::move(request), Clock::now()})) return Ok{};
   } catch (const std::bad_alloc&) {
-    e.num_unstarted.fetch_sub(1);
+    e.num_alive.fetch_sub(1);
     return unavailable("the server is out of memory for this request");
   }
   return unavailable("the engine has stopped");

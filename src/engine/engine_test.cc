@@ -114,14 +114,14 @@ TEST(Engine, impossible_requests_are_refused_at_once) {
 }
 
 TEST(Engine, a_full_queue_refuses) {
-  Rig rig({.max_waiting = 2});
+  Rig rig({.scheduler = {.max_running = 1}, .max_waiting = 1});
   rig.engine->pause();
   ASSERT_TRUE(rig.engine->submit(Rig::request(1)).ok());
   ASSERT_TRUE(rig.engine->submit(Rig::request(2)).ok());
   const Status status = rig.engine->submit(Rig::request(3));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_EQ(status.error().message, "2 requests wait already; try again later");
+  EXPECT_EQ(status.error().message, "2 requests run or wait already; try again later");
   rig.engine->abort(1);  // makes room
   const TokenEvent::Usage waited = rig.wait_for_end(1).usage;
   EXPECT_GT(waited.started_s, 0);  // all its time was in the queue
