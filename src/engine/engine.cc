@@ -131,6 +131,7 @@ struct Engine::Impl {
   void run() {
     while (!(state.stopping && scheduler.idle() && !state.control_running)) {
       for (Message& message : inbox.pop_all()) std::visit([this](auto& m) { handle(m); }, message);
+      answer_flushes();
       start_work();
       if (scheduler.num_in_flight() == 0) pace.rest();
       publish_stats();
@@ -157,16 +158,21 @@ struct Engine::Impl {
 
   void handle(Control& control) { controls.push_back(std::move(control)); }
 
-  void handle(Flush& flush) {
-    const bool rests = state.paused && !state.control_running && scheduler.num_in_flight() == 0;
-    if (scheduler.num_running() > 0 && !rests) {
-      flush.done.set_value(unavailable(
-          str(scheduler.num_running(), " requests run; flush the cache when they have ended")));
-      return;
+  void handle(Flush& flush) { flushes.push_back(std::move(flush)); }
+
+  // While paused, once the steps in flight have ended.
+  void answer_flushes() {
+    if (state.paused && (state.control_running || scheduler.num_in_flight() > 0)) return;
+    for (Flush& flush : std::exchange(flushes, {})) {
+      if (state.paused) scheduler.preempt_all();
+      if (scheduler.num_running() > 0) {
+        flush.done.set_value(unavailable(
+            str(scheduler.num_running(), " requests run; flush the cache when they have ended")));
+        continue;
+      }
+      scheduler.flush_cache();
+      flush.done.set_value(Ok{});
     }
-    if (rests) scheduler.preempt_all();
-    scheduler.flush_cache();
-    flush.done.set_value(Ok{});
   }
 
   void handle(Pause& pause) { state.paused = pause.paused; }
@@ -352,6 +358,7 @@ struct Engine::Impl {
   std::unordered_map<RequestId, Times> times;  // of requests whose last event was not sent
   std::vector<TokenEvent> events;              // for the sink
   std::deque<Control> controls;                // the first is with the executor while one runs
+  std::vector<Flush> flushes;
   State state;
   std::uint64_t run_number = 0;  // failures so far
   Pace pace;

@@ -68,7 +68,8 @@ class Engine {
   // Between two steps, in order with the others; waits for it. After kUpdateWeights or kRecover,
   // done or failed, nothing of the old cache is used: running requests compute their tokens again.
   Status control(const ExecutorCommand& command);
-  // Fails while requests run. Where these are paused, they compute their tokens again.
+  // Fails while requests run. Where these are paused, it waits for their steps in flight, and they
+  // compute their tokens again.
   Status flush_cache();
   void pause();  // requests wait where they are
   void resume();

@@ -156,11 +156,14 @@ TEST(Engine, pause_holds_requests_and_resume_lets_them_go_on) {
 }
 
 TEST(Engine, paused_requests_let_the_cache_be_flushed_and_go_on) {
-  Rig rig;
+  FakeExecutorOptions fake;
+  fake.step_seconds = 0.002;
+  fake.sleep = true;
+  Rig rig({}, fake);
   ASSERT_TRUE(rig.engine->submit(Rig::request(1, 20, 100)).ok());
   rig.wait_until([](const EngineStats& s) { return s.generated_tokens > 0; });
   rig.engine->pause();
-  while (!rig.engine->flush_cache().ok()) std::this_thread::yield();  // a step may still run
+  EXPECT_TRUE(rig.engine->flush_cache().ok());
   rig.wait_until([](const EngineStats& s) { return s.num_running == 0 && s.used_pages == 0; });
   rig.engine->resume();
   EXPECT_EQ(rig.wait_for_end(1).usage.completion_tokens, 100);
