@@ -59,12 +59,18 @@ struct Times {
   double started_s = 0, first_token_s = 0;
 };
 
+// Why nothing can run.
+struct Failure {
+  std::string message;
+  bool recovers = false;  // perhaps, later
+};
+
 // Conditions of the engine thread.
 struct State {
   bool control_running = false;  // a command is with the executor, or on its way to it
   bool paused = false;
   bool stopping = false;
-  std::optional<std::string> failure = {};  // nothing can run, unless the executor recovers later
+  std::optional<Failure> failure = {};
 };
 
 Status check_vocabulary(const Request& request, int vocab_size) {
@@ -203,7 +209,7 @@ struct Engine::Impl {
     scheduler.flush_cache();
     pace.rest();
     if (done.recovered.ok()) return state.failure.reset();
-    fail_all(str(done.error.message, "; ", done.recovered.error().message));
+    fail_all({str(done.error.message, "; ", done.recovered.error().message), true});
   }
 
   void handle(ControlDone& done) {
@@ -222,21 +228,20 @@ struct Engine::Impl {
   void handle(Wake& wake) { scheduler.wake(wake.id, wake.number); }
 
   void handle(Hang& hang) {
-    fail_all("the step that ran this request hung");
+    fail_all({"the step that ran this request hung"});
     if (!events.empty()) sink(std::exchange(events, {}));
     hang.failed.set_value();
   }
 
-  // Nothing can run.
-  void fail_all(const std::string& error) {
-    state.failure = error;
+  void fail_all(const Failure& failure) {
+    state.failure = failure;
     for (const RequestId id : scheduler.alive()) report(failed(*scheduler.abort(id)));
   }
 
   TokenEvent failed(TokenEvent event) const {
     event.finished = FinishReason::kError;
-    event.error = *state.failure;
-    event.unavailable = true;
+    event.error = state.failure->message;
+    event.unavailable = state.failure->recovers;
     return event;
   }
 

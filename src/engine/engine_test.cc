@@ -264,6 +264,7 @@ TEST(Engine, the_watchdog_reports_a_step_that_hangs_and_fails_its_requests) {
     const TokenEvent end = rig.wait_for_end(7);
     EXPECT_EQ(end.finished, FinishReason::kError);
     EXPECT_EQ(end.error, "the step that ran this request hung");
+    EXPECT_FALSE(end.unavailable);
     EXPECT_EQ(rig.engine->submit(Rig::request(8)).error().code, ErrorCode::kUnavailable);
     rig.executor.resume();
   }
