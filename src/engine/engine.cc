@@ -395,7 +395,8 @@ Status Engine::submit(Request request, bool admitted) {
   GLINT_TRY_STATUS(check_vocabulary(request, e.executor.info().vocab_size));
   if (request.want.selected_keys && !e.executor.info().tells_keys) {
     return unsupported(
-        "attended positions are not told by a model in stages; serve it without --pp");
+        "attended positions are not told where ranks share layers or sequences; serve without --pp "
+        "and --cp");
   }
   const int num_before = e.num_alive.fetch_add(1);
   if (num_before - e.options.max_waiting >= e.options.scheduler.max_running && !admitted) {

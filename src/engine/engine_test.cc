@@ -94,7 +94,9 @@ TEST(Engine, a_request_gets_its_answer_and_its_times) {
 }
 
 TEST(Engine, impossible_requests_are_refused_at_once) {
-  Rig rig;
+  FakeExecutorOptions fake;
+  fake.info.tells_keys = false;
+  Rig rig({}, fake);
   const auto error_of = [&](Request request) {
     const Status status = rig.engine->submit(std::move(request));
     return status.ok() ? "" : status.error().message;
@@ -110,6 +112,11 @@ TEST(Engine, impossible_requests_are_refused_at_once) {
   EXPECT_EQ(error_of(request),
             "the prompt has 256 tokens, but prompt and answer together can have 256 here; "
             "shorten it");
+  request = Rig::request(1);
+  request.want.selected_keys = true;
+  EXPECT_EQ(error_of(request),
+            "attended positions are not told where ranks share layers or sequences; serve without "
+            "--pp and --cp");
   EXPECT_EQ(rig.engine->stats().max_seq_len, 256);
 }
 
