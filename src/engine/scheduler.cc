@@ -19,7 +19,8 @@ SchedulerConfig resolve(SchedulerConfig config, const KvCacheConfig& cache) {
               "limits of the scheduler are positive");
   const std::int64_t held = std::int64_t{cache.num_pages} * cache.page_size;
   config.max_seq_len = static_cast<int>(std::min<std::int64_t>(config.max_seq_len, held));
-  config.max_running = std::min(config.max_running, config.max_step_tokens);
+  const std::int64_t rows = std::int64_t{config.max_step_tokens} * config.num_shards;
+  config.max_running = static_cast<int>(std::min<std::int64_t>(config.max_running, rows));
   return config;
 }
 
@@ -336,6 +337,7 @@ void Scheduler::check_invariants() const {
   GLINT_CHECK(static_cast<int>(s.running.size()) <= s.config.max_running, "too many run");
   for (std::size_t i = 0; i < s.shards.size(); ++i) {
     GLINT_CHECK(running[i] == s.shards[i].num_running, str("counts of shard ", i));
+    GLINT_CHECK(running[i] <= s.config.max_step_tokens, str("too many run on shard ", i));
     s.shards[i].cache.check_invariants(tables[i]);
   }
 }

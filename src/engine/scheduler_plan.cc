@@ -171,14 +171,18 @@ int Scheduler::State::pages_coming_back(int shard) const {
 bool Scheduler::State::preempt_for_page(const Sequence& seq, StepBudget& budget) {
   while (cache_of(seq).num_free_pages() == 0) {
     if (pages_coming_back(seq.shard) > 0) return false;
-    Sequence* const last = *std::find_if(running.rbegin(), running.rend(), [&](Sequence* other) {
-      return other->shard == seq.shard;
-    });
-    if (last == &seq) return false;
-    preempt(*last);
+    Sequence& last = last_of(seq.shard);
+    if (&last == &seq) return false;
+    preempt(last);
     budget.tight = true;
   }
   return true;
+}
+
+// The running one that makes way first there.
+Sequence& Scheduler::State::last_of(int shard) {
+  return **std::find_if(running.rbegin(), running.rend(),
+                        [&](const Sequence* seq) { return seq->shard == shard; });
 }
 
 void Scheduler::State::preempt(Sequence& seq) {
@@ -216,7 +220,14 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
       ++passed;
       continue;
     }
-    if (!has_slot(passed) && !preempt_all_of({*running.rbegin()})) return;
+    if (is_full(shard) || !has_slot(passed)) {
+      Sequence& last = is_full(shard) ? last_of(shard) : **running.rbegin();
+      if (last.request->priority <= seq.request->priority) {
+        ++passed;
+        continue;
+      }
+      if (!preempt_all_of({&last})) return;
+    }
     if (!admit(seq, shard)) {
       blocked = {seq.id(), num_free_pages(), next_step + 16};
       return;
@@ -244,7 +255,8 @@ int Scheduler::State::choose_shard(const Sequence& seq, const StepBudgets& budge
         seq.may_adopt() ? cache.cached_tokens(seq.tokens, seq.request->cache_salt) : 0;
     const int missing = pages_for(seq.num_tokens() - cached);
     const std::pair<bool, std::int64_t> here = {
-        shards[i].num_running > 0 && missing > cache.num_free_pages() - shards[i].num_running,
+        is_full(static_cast<int>(i)) ||
+            (shards[i].num_running > 0 && missing > cache.num_free_pages() - shards[i].num_running),
         work[i] + seq.num_tokens() - cached};
     if (i == 0 || here < least) best = static_cast<int>(i), least = here;
   }
@@ -309,6 +321,11 @@ bool Scheduler::State::make_way_for_pages(const Sequence& seq, int shard, int mi
     pages += cache_of(**last).num_exclusive_pages((*last)->pages);
   }
   return pages >= missing && preempt_all_of(victims);
+}
+
+// A row of each of its sequences fills a step.
+bool Scheduler::State::is_full(int i) const {
+  return shard(i).num_running >= config.max_step_tokens;
 }
 
 // Beside those that run and `passed`.

@@ -41,7 +41,7 @@ class Chaos {
     Random random(seed, 1);
     SimulationOptions options;
     options.scheduler = {.num_shards = world.shards,
-                         .max_step_tokens = 8 + static_cast<int>(random.below(40)),
+                         .max_step_tokens = 2 + static_cast<int>(random.below(40)),
                          .max_running = 2 + static_cast<int>(random.below(7)),
                          .max_seq_len = 48,
                          .depth = world.depth,

@@ -121,6 +121,18 @@ TEST(Shards, each_has_a_budget_of_its_own) {
   sim.drain();
 }
 
+TEST(Shards, each_runs_as_many_sequences_as_a_step_has_tokens) {
+  SimulationOptions options = two_shards();
+  options.scheduler.max_step_tokens = 2;
+  Simulation sim(options);
+  for (RequestId id = 1; id <= 6; ++id) submit(sim, make(id, 2, static_cast<int>(id)));
+  for (int i = 0; i < 3; ++i) step(sim);
+  std::vector<int> running(2);
+  for (const auto& [id, shard] : step(sim)) ++running[static_cast<std::size_t>(shard)];
+  EXPECT_EQ(running, (std::vector<int>{2, 2}));
+  sim.drain();
+}
+
 TEST(Stages, sequences_decode_in_turns) {
   SimulationOptions options;
   options.scheduler = {.max_step_tokens = 64, .max_running = 8, .depth = 3, .num_stages = 2};

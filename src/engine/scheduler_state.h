@@ -50,6 +50,7 @@ struct Scheduler::State {
   int choose_shard(const Sequence& seq, const StepBudgets& budgets) const;
   bool admit(Sequence& seq, int shard);
   bool make_way_for_pages(const Sequence& seq, int shard, int missing);
+  bool is_full(int shard) const;
   bool has_slot(int passed) const;
   bool last_makes_way_for(const Sequence& seq) const;
   bool preempt_all_of(const std::vector<Sequence*>& victims);
@@ -58,6 +59,7 @@ struct Scheduler::State {
   bool waits_for_leader(Sequence& seq) const;
   bool finds_leader(Sequence& seq, int shard) const;
   int shared_tokens(const Sequence& first, const Sequence& later) const;
+  Sequence& last_of(int shard);
   void preempt(Sequence& seq);
 
   // scheduler.cc

@@ -229,9 +229,12 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
   if (shard_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     if (!limits.all_logits) {
-      memory.edits = config_.vocab_size * 4 * full.logit_rows +
-                     SampleRows::upload_bytes(config_.vocab_size, full.logit_rows) +
-                     Logprobs::scratch_bytes(full.logit_rows, limits.max_logprobs);
+      const std::int64_t rows = std::min<std::int64_t>(  // of all shards
+          std::int64_t{tokens} * options_.shape.num_sequence_shards(),
+          std::int64_t{limits.max_running} * (1 + limits.max_drafts));
+      memory.edits = config_.vocab_size * 4 * rows +
+                     SampleRows::upload_bytes(config_.vocab_size, rows) +
+                     Logprobs::scratch_bytes(rows, limits.max_logprobs);
     }
     memory.seats = seat_sizes(config_, options_.activations, limits.max_drafts).bytes_of_seat() *
                        limits.max_running +
