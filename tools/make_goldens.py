@@ -371,7 +371,7 @@ def make(name: str, out: Path, seed: int | None = None) -> None:
     rng = np.random.default_rng(default if seed is None else seed)
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(cfg, indent=2) + "\n")
+    (folder / "config.json").write_text(json.dumps(cfg) + "\n")
     tensors = {k: v.contiguous() for k, v in store(cfg, random_weights(cfg, rng)).items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     ids = rng.integers(0, cfg["vocab_size"], T).astype(np.int32)

@@ -62,6 +62,8 @@ struct Tokenizer::Parts {
   std::vector<Decoded> decoded;
 
   void index_ids();
+  TokenId find(std::string_view token) const;  // below 0: there is none
+  Status take_surround(const Json& config);
 };
 
 void Tokenizer::Parts::index_ids() {
@@ -82,13 +84,49 @@ void Tokenizer::Parts::index_ids() {
   for (Decoded& entry : decoded) entry.special = entry.known && special.find(entry.text) >= 0;
 }
 
+TokenId Tokenizer::Parts::find(std::string_view token) const {
+  const TokenId id = added_ids.find(token);
+  return id >= 0 ? id : bpe.find(token);
+}
+
+// A tokenizer_config.json that says whether texts begin and end with a token replaces the template,
+// as in transformers.
+Status Tokenizer::Parts::take_surround(const Json& config) {
+  const auto token_of = [&](const char* name) -> Result<std::optional<TokenId>> {
+    const Json* const adds = config.find(str("add_", name));
+    const Json* token = config.find(name);
+    if (token && token->find("content")) token = token->find("content");
+    if (!adds || *adds != Json(true) || !token || token->is_null()) return std::nullopt;
+    const TokenId id = token->is_string() ? find(token->as_string()) : -1;
+    if (id >= 0) return id;
+    return invalid(str("\"", name, "\" is ", dump_json(*token), ", which is no token"));
+  };
+  if (!config.find("add_bos_token") && !config.find("add_eos_token")) return Ok{};
+  GLINT_TRY(const std::optional<TokenId> bos, token_of("bos_token"));
+  GLINT_TRY(const std::optional<TokenId> eos, token_of("eos_token"));
+  surround = TokenTemplate(bos, eos);
+  return Ok{};
+}
+
 Result<Tokenizer> Tokenizer::open(const std::string& path) {
-  const std::string file = is_directory(path) ? path + "/tokenizer.json" : path;
+  const bool is_folder = is_directory(path);
+  const std::string file = is_folder ? path + "/tokenizer.json" : path;
   GLINT_TRY(const std::string text, read_file(file));
-  return parse(text).in(file);
+  GLINT_TRY(const std::shared_ptr<Parts> parts, parse_parts(text).in(file));
+  const std::string config = path + "/tokenizer_config.json";
+  if (is_folder && is_present(config)) {
+    GLINT_TRY(const Json json, read_json_file(config, {.max_values = kMaxValues}));
+    GLINT_TRY_STATUS(parts->take_surround(json).in(config));
+  }
+  return Tokenizer(parts);
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view json) {
+  GLINT_TRY(const std::shared_ptr<Parts> parts, parse_parts(json));
+  return Tokenizer(parts);
+}
+
+Result<std::shared_ptr<Tokenizer::Parts>> Tokenizer::parse_parts(std::string_view json) {
   GLINT_TRY(const Json root, parse_json(json, {.max_values = kMaxValues}));
   Fields fields(root, "tokenizer.json");
   const std::string version = fields.text_or("version", "1.0");
@@ -113,7 +151,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json) {
   GLINT_TRY(parts->surround, TokenTemplate::parse(post_processor));
   GLINT_TRY_STATUS(check_decoder(decoder));
   parts->index_ids();
-  return Tokenizer(std::move(parts));
+  return parts;
 }
 
 namespace {
@@ -227,10 +265,8 @@ std::string Tokenizer::token_bytes(TokenId id) const {
 }
 
 std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
-  TokenId id = parts_->added_ids.find(token);
-  if (id < 0) id = parts_->bpe.find(token);
-  if (id < 0) return std::nullopt;
-  return id;
+  const TokenId id = parts_->find(token);
+  return id < 0 ? std::nullopt : std::optional(id);
 }
 
 bool Tokenizer::is_special(TokenId id) const {

@@ -36,7 +36,8 @@ struct EncodeOptions {
 // Const after construction: threads may share one.
 class Tokenizer {
  public:
-  // A tokenizer.json, or a directory that holds one.
+  // A tokenizer.json, or a directory that holds one, and perhaps a tokenizer_config.json, whose
+  // add_bos_token and add_eos_token then replace what the former puts around texts.
   static Result<Tokenizer> open(const std::string& path);
   static Result<Tokenizer> parse(std::string_view json);
 
@@ -64,6 +65,7 @@ class Tokenizer {
 
  private:
   struct Parts;
+  static Result<std::shared_ptr<Parts>> parse_parts(std::string_view json);
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
   // The text of `id` and the bytes that it stands for; nothing if the token is left out.

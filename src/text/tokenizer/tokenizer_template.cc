@@ -30,6 +30,11 @@ Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::str
 
 }  // namespace
 
+TokenTemplate::TokenTemplate(std::optional<TokenId> before, std::optional<TokenId> after) {
+  if (before) pieces_.insert(pieces_.begin(), std::vector{*before});
+  if (after) pieces_.push_back(std::vector{*after});
+}
+
 Result<TokenTemplate> TokenTemplate::parse(const Json& json) {
   TokenTemplate result;
   if (!json.is_null()) GLINT_TRY_STATUS(result.parse_step(json, "post_processor", 0));

@@ -14,6 +14,7 @@ namespace glint {
 
 class TokenTemplate {
  public:
+  explicit TokenTemplate(std::optional<TokenId> before = {}, std::optional<TokenId> after = {});
   // Null adds nothing. Fails with the name of what is not supported.
   static Result<TokenTemplate> parse(const Json& json);
 

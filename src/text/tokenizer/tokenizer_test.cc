@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "base/contains.h"
@@ -194,6 +195,32 @@ TEST(Tokenizer, adds_the_tokens_of_the_template_when_asked) {
   const Tokenizer tokenizer = tokenizer_of(file);
   EXPECT_EQ(tokenizer.encode("a").value(), Ids{'a'});
   EXPECT_EQ(tokenizer.encode("a", {.add_special_tokens = true}).value(), (Ids{1, 2, 'a'}));
+}
+
+TEST(Tokenizer, a_configuration_says_how_texts_begin_and_end) {
+  const std::string dir = testing::TempDir() + "/a_configuration";
+  std::filesystem::create_directory(dir);
+  const auto write = [&](const char* name, std::string_view text) {
+    ASSERT_TRUE(write_file_atomic(str(dir, "/", name), text).ok());
+  };
+  Json file = byte_level_file({});
+  file.set("post_processor", json_of(R"({"type": "TemplateProcessing", "pair": [],
+      "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+      "special_tokens": {"x": {"id": "x", "ids": [1], "tokens": ["x"]}}})"));
+  write("tokenizer.json", dump_json(file));
+  const auto ids = [&](const char* config) -> Ids {
+    write("tokenizer_config.json", config);
+    return Tokenizer::open(dir).value().encode("a", {.add_special_tokens = true}).value();
+  };
+  EXPECT_EQ(ids(R"({"bos_token": "b"})"), (Ids{1, 'a'}));
+  EXPECT_EQ(ids(R"({"add_bos_token": false, "bos_token": "b"})"), Ids{'a'});
+  EXPECT_EQ(ids(R"({"add_bos_token": true, "bos_token": {"content": "b"}, "add_eos_token": true,
+                    "eos_token": "e"})"),
+            (Ids{'b', 'a', 'e'}));
+  EXPECT_EQ(ids(R"({"add_bos_token": true, "bos_token": null})"), Ids{'a'});
+  write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<odd>"})");
+  EXPECT_NE(Tokenizer::open(dir).error().message.find("\"<odd>\", which is no token"),
+            std::string::npos);
 }
 
 TEST(Tokenizer, truncation_and_padding_of_training_are_left_off) {
