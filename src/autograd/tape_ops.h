@@ -28,21 +28,6 @@ struct KeyCopy {
   int from = 0, to = 0, count = 0;
 };
 
-class TapeOps;
-
-// While it lives nothing flows into a weight.
-class FrozenWeight {
- public:
-  template <class Weight>
-  FrozenWeight(TapeOps& tape, const Weight& weight);
-  ~FrozenWeight() { restore_(); }
-  FrozenWeight(const FrozenWeight&) = delete;
-  FrozenWeight& operator=(const FrozenWeight&) = delete;
-
- private:
-  std::function<void()> restore_;
-};
-
 class TapeOps final : public ComposingOps {
  public:
   // In front of a backend that has gradients (Capabilities).
@@ -161,13 +146,5 @@ class TapeOps final : public ComposingOps {
   bool records_cache_ = false;  // a step of this record refers to it
   Arena scratch_;
 };
-
-template <class Weight>
-FrozenWeight::FrozenWeight(TapeOps& tape, const Weight& weight)
-    : restore_([&tape, weight, gradient = tape.gradient_of(weight)] {
-        if (gradient) tape.train(weight, gradient);
-      }) {
-  if (tape.gradient_of(weight)) tape.train(weight, Tensor());
-}
 
 }  // namespace glint

@@ -228,6 +228,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
   GroupOptions groups(std::function<void(const std::string&)> tell) const;
   GrpoEvalOptions eval() const;
   GrpoOptions grpo() const;  // without other models' passes
+  double mtp_loss() const { return enable_mtp_training ? mtp_loss_scaling_factor : 0; }
   int steps_of_round() const;
   AdamWOptions adamw() const;
   LearningRate learning_rate() const;

@@ -200,11 +200,18 @@ double BatchPass::add_drafts(const Tensor& hidden) {
 
 // After the backward pass of the head, which leaves zeros in the gradient of `hidden`.
 double BatchPass::learn_drafts_alone(const Tensor& hidden) {
-  const FrozenWeight embedding(context_.tape, m_.weights.embed_tokens);
-  const FrozenWeight head(context_.tape, m_.weights.lm_head);
-  const std::size_t mark = context_.tape.mark();
+  TapeOps& tape = context_.tape;
+  const auto train_both = [&](const Tensor& embedding, const Tensor& head) {
+    tape.train(m_.weights.embed_tokens, embedding);
+    tape.train(m_.weights.lm_head, head);
+  };
+  const Tensor embedding = tape.gradient_of(m_.weights.embed_tokens),
+               head = tape.gradient_of(m_.weights.lm_head);
+  train_both({}, {});
+  const std::size_t mark = tape.mark();
   const double loss = add_drafts(hidden);
-  context_.tape.backward(mark);
+  tape.backward(mark);
+  train_both(embedding, head);
   const Tensor stops_here = context_.shadow.of(hidden);
   fill_zero(context_.device(), stops_here.data, stops_here.bytes().size());
   return loss;
