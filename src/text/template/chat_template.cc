@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "text/template/glm5_template.h"
+#include "text/tokenizer/tokenizer_fields.h"
 
 namespace glint {
 namespace {
@@ -18,12 +19,6 @@ Result<Json> read_object(const std::string& dir, const std::string& name) {
   GLINT_TRY(Json json, read_json_file(path, {.max_values = kMaxValues}));
   if (!json.is_object()) return invalid(str(path, " holds ", json.kind(), ", not an object"));
   return json;
-}
-
-// "<s>", or as older files have it {"content": "<s>", ...}.
-Json token_text(const Json& token) {
-  const Json* content = token.find("content");
-  return content ? *content : token;
 }
 
 Result<Json> special_tokens(const std::string& dir, const Json& tokenizer_config) {

@@ -94,12 +94,12 @@ TokenId Tokenizer::Parts::find(std::string_view token) const {
 Status Tokenizer::Parts::take_surround(const Json& config) {
   const auto token_of = [&](const char* name) -> Result<std::optional<TokenId>> {
     const Json* const adds = config.find(str("add_", name));
-    const Json* token = config.find(name);
-    if (token && token->find("content")) token = token->find("content");
+    const Json* const token = config.find(name);
     if (!adds || *adds != Json(true) || !token || token->is_null()) return std::nullopt;
-    const TokenId id = token->is_string() ? find(token->as_string()) : -1;
+    const Json& text = token_text(*token);
+    const TokenId id = text.is_string() ? find(text.as_string()) : -1;
     if (id >= 0) return id;
-    return invalid(str("\"", name, "\" is ", dump_json(*token), ", which is no token"));
+    return invalid(str("\"", name, "\" is ", dump_json(text), ", which is no token"));
   };
   if (!config.find("add_bos_token") && !config.find("add_eos_token")) return Ok{};
   GLINT_TRY(const std::optional<TokenId> bos, token_of("bos_token"));

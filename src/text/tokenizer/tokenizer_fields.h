@@ -58,4 +58,10 @@ class Fields {
 using ParseStep = std::function<Status(const Json& step, const std::string& where, int depth)>;
 Status parse_sequence(Fields& fields, std::string_view key, int depth, const ParseStep& parse);
 
+// A token of tokenizer_config.json: "<s>", or as older files have it {"content": "<s>", ...}.
+inline const Json& token_text(const Json& token) {
+  const Json* const content = token.find("content");
+  return content ? *content : token;
+}
+
 }  // namespace glint
