@@ -212,8 +212,11 @@ int KvCache::adopt_prefix(PageTable& table, const TokenList& tokens, std::uint64
   return table.num_published_ * config_.page_size;
 }
 
-int KvCache::cached_tokens(const TokenList& tokens, std::uint64_t salt) const {
-  return static_cast<int>(find_prefix(tokens, salt).size()) * config_.page_size;
+KvCache::Cached KvCache::cached(const TokenList& tokens, std::uint64_t salt) const {
+  const std::vector<PageId> pages = find_prefix(tokens, salt);
+  const auto free =
+      std::ranges::count_if(pages, [this](PageId page) { return state_->at(page).num_users == 0; });
+  return {static_cast<int>(pages.size()) * config_.page_size, static_cast<int>(free)};
 }
 
 bool KvCache::grow(PageTable& table, int num_tokens) {

@@ -58,8 +58,12 @@ class KvCache {
   // so that at least one token is left to run and produce logits. Pages are shared only among
   // requests with the same `salt`; a hash hit is compared token by token, never trusted.
   int adopt_prefix(PageTable& table, const TokenList& tokens, std::uint64_t salt);
-  // How many tokens adopt_prefix would find.
-  int cached_tokens(const TokenList& tokens, std::uint64_t salt) const;
+  // How many tokens adopt_prefix would find, and how many of their pages nobody holds, which are
+  // free until then.
+  struct Cached {
+    int tokens = 0, free_pages = 0;
+  };
+  Cached cached(const TokenList& tokens, std::uint64_t salt) const;
 
   // Makes room for positions [0, num_tokens). All or nothing: on false, `table` is unchanged and
   // the caller must wait or preempt. Evicts unused cached prefixes, least recently used first.

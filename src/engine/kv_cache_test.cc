@@ -64,7 +64,8 @@ TEST(KvCache, the_longest_known_prefix_is_adopted_in_whole_pages) {
 
   PageTable second;
   Tokens longer = sequence(20);
-  EXPECT_EQ(cache.cached_tokens(longer, 0), 8);
+  EXPECT_EQ(cache.cached(longer, 0).tokens, 8);
+  EXPECT_EQ(cache.cached(longer, 0).free_pages, 0);
   EXPECT_EQ(cache.adopt_prefix(second, longer, 0), 8);
   EXPECT_TRUE(std::equal(second.pages().begin(), second.pages().end(), first.pages().begin()));
   EXPECT_EQ(cache.num_used_pages(), 3);

@@ -229,6 +229,11 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
       if (!preempt_all_of({&last})) return;
     }
     if (!admit(seq, shard)) {
+      if (seq.request->want.selected_keys && shards.size() > 1) {  // other shards are not for it
+        budget.tight = true;
+        ++passed;
+        continue;
+      }
       blocked = {seq.id(), num_free_pages(), next_step + 16};
       return;
     }
@@ -251,13 +256,13 @@ int Scheduler::State::choose_shard(const Sequence& seq, const StepBudgets& budge
   std::pair<bool, std::int64_t> least;  // whether it is full, tokens
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const KvCache& cache = shards[i].cache;
-    const int cached =
-        seq.may_adopt() ? cache.cached_tokens(seq.tokens, seq.request->cache_salt) : 0;
-    const int missing = pages_for(seq.num_tokens() - cached);
+    const KvCache::Cached cached =
+        seq.may_adopt() ? cache.cached(seq.tokens, seq.request->cache_salt) : KvCache::Cached{};
+    const int missing = pages_for(seq.num_tokens() - cached.tokens) + cached.free_pages;
     const std::pair<bool, std::int64_t> here = {
         is_full(static_cast<int>(i)) ||
             (shards[i].num_running > 0 && missing > cache.num_free_pages() - shards[i].num_running),
-        work[i] + seq.num_tokens() - cached};
+        work[i] + seq.num_tokens() - cached.tokens};
     if (i == 0 || here < least) best = static_cast<int>(i), least = here;
   }
   return best;

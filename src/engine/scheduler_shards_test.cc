@@ -82,6 +82,31 @@ TEST(Shards, who_does_not_fit_in_one_goes_to_another) {
   sim.drain();
 }
 
+TEST(Shards, a_cached_prefix_that_nobody_holds_is_no_room_beside_it) {
+  SimulationOptions options = two_shards();
+  options.scheduler.max_step_tokens = 1000;
+  Simulation sim(options);
+  submit(sim, make(1, 400, 1, 0, 1));
+  step(sim);
+  submit(sim, make(2, 380, 2));
+  EXPECT_EQ(step(sim).at(2), 0);
+  submit(sim, make(3, 400, 1, 60));  // its prefix is all that is left on the first shard
+  EXPECT_EQ(step(sim).at(3), 1);
+  sim.drain();
+}
+
+TEST(Shards, who_waits_for_the_first_shard_holds_up_no_other) {
+  Simulation sim(two_shards(30));
+  submit(sim, make(1, 100, 1, 0, 8));
+  step(sim);
+  Request keys = make(2, 60, 2, 0, 8);
+  keys.want.selected_keys = true;
+  submit(sim, keys);
+  submit(sim, make(3, 10, 3, 0, 8));
+  EXPECT_EQ(step(sim), (std::map<RequestId, int>{{1, 0}, {3, 1}}));
+  sim.drain();
+}
+
 TEST(Shards, who_waits_for_a_slot_chooses_a_shard_when_there_is_one) {
   SimulationOptions options = two_shards();
   options.scheduler.max_running = 3;
