@@ -301,7 +301,7 @@ struct Engine::Impl {
       found->second.started_s = seconds_between(found->second.submitted, now);
       ++count;
     }
-    pace.started(count, scheduler.num_waiting() > 0, now);
+    pace.started(count, scheduler.num_waiting() > 0);
   }
 
   // Adds the times to an event, and gathers it for the sink.
@@ -333,7 +333,7 @@ struct Engine::Impl {
     stats.page_size = options.cache.page_size;
     stats.max_seq_len = scheduler.max_seq_len();
     stats.predicted_wait_seconds =
-        pace.queue_seconds(stats.num_waiting, scheduler.num_waiting_tokens(), Clock::now());
+        pace.queue_seconds(stats.num_waiting, scheduler.num_waiting_tokens());
     stats.paused = state.paused;
     snapshot.store({stats, pace});
   }
