@@ -240,12 +240,17 @@ bool ModelExecutor::come_to_nothing(LaunchedStep& step) {
   step.failure = ranks.error();
   step.is_unread = false;
   failed_ = true;
-  for (std::size_t i = 0; i < step.runs.size(); ++i) {
+  take_back(step);
+  return true;
+}
+
+// Its sequences are as if it had not ended. Of several steps the last one comes first.
+void ModelExecutor::take_back(LaunchedStep& step) {
+  for (std::size_t i = 0; i < step.told_prompt_tokens.size(); ++i) {
     SliceRun& run = step.runs[i];
     run.sequence->told_prompt_tokens = step.told_prompt_tokens[i];
     if (run.masks) run.sequence->masks = std::move(run.masks);
   }
-  return true;
 }
 
 // All that was launched, oldest first.
@@ -296,9 +301,11 @@ Result<StepResult> ModelExecutor::collect() {
   if (step.is_unread) read(step);
   if (const std::optional<Error> failure = step.failure) {
     model_.ops().device().synchronize();
+    for (auto lost = launched_.rbegin(); lost != launched_.rend(); ++lost) take_back(*lost);
     for (LaunchedStep& lost : launched_) {
       lost.is_begun = lost.is_unread = false;
       lost.runs.clear();
+      lost.told_prompt_tokens.clear();
       spare_.push_back(std::move(lost));
     }
     launched_.clear();
@@ -310,6 +317,7 @@ Result<StepResult> ModelExecutor::collect() {
   StepResult result = std::move(step.result);
   step.plan = nullptr;
   step.runs.clear();
+  step.told_prompt_tokens.clear();
   spare_.push_back(std::move(step));
   launched_.pop_front();
   return result;

@@ -80,6 +80,7 @@ class ModelExecutor final : public Executor {
   void end_begun(std::size_t count);
   Tensor sample(LaunchedStep& step, const Tensor& logits);
   bool come_to_nothing(LaunchedStep& step);
+  void take_back(LaunchedStep& step);
   void read_launched();
   void read(LaunchedStep& step);
   void run_draft_rows(std::span<SliceRun> runs);
