@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/ceil_div.h"
 #include "base/directory_lock.h"
 #include "base/seconds.h"
 #include "base/str.h"
@@ -180,10 +181,12 @@ class Run {
                                        .peers = peers_},
                                       std::move(layout.backends), {}, std::move(opened)));
     GLINT_TRY_STATUS(read_data(resolved.dir));
+    // Whole examples first: a product such as 0.07 * 100 lies above what it stands for.
     const auto count = static_cast<double>(data_.sequences.size());
-    const double wanted =
-        std::ceil(options_.plan.epochs.value_or(1) * count / options_.plan.global_batch);
-    total_ = options_.plan.steps.value_or(static_cast<std::int64_t>(wanted));
+    const std::int64_t wanted =
+        std::max<std::int64_t>(std::llround(options_.plan.epochs.value_or(1) * count), 1);
+    total_ =
+        options_.plan.steps.value_or(ceil_div(wanted, std::int64_t{options_.plan.global_batch}));
     if (latest) {
       GLINT_TRY(const Json before, trainer_->restore(*latest));
       GLINT_TRY_STATUS(check_same(before));

@@ -98,9 +98,8 @@ struct Launch {
 
   // Folders and files of the stages.
   std::string shared_model() const;  // the checkpoint for all nodes
-  std::string shared_fp8() const;
-  std::string local_model() const;  // that training reads
-  std::string prompts() const;      // of the recipe
+  std::string local_model() const;   // that training reads
+  std::string prompts() const;       // of the recipe
   std::string eval_prompts() const;
   std::string checkpoints() const;
   // Words of `glint train grpo` that train it, or go on.

@@ -126,22 +126,14 @@ Status prepare_run(const Launch& launch, Cli& cli) {
   if (const std::string eval = launch.value("eval-prompt-data"); !eval.empty()) {
     GLINT_TRY_STATUS(prepare_data(eval, launch.eval_prompts(), "zhuzilin/aime-2024", cli));
   }
-  if (!launch.options.fp8_rollout) return Ok{};
-  if (file_exists(launch.shared_fp8() + "/config.json")) {
-    tell(cli, launch.shared_fp8(), "is there");
-    return Ok{};
-  }
-  return run_command(quantize_command(),
-                     {launch.shared_model(), launch.shared_fp8(), "--format", "fp8"}, cli);
+  return Ok{};
 }
 
 Status copy_to_node(const Launch& launch, Cli& cli) {
   if (!file_exists(launch.shared_model() + "/config.json")) {
     return invalid(str(launch.shared_model(), " is not there; `glint train prepare` makes it"));
   }
-  GLINT_TRY_STATUS(copy_folder(launch.shared_model(), launch.local_model(), cli));
-  if (!launch.options.fp8_rollout) return Ok{};
-  return copy_folder(launch.shared_fp8(), launch.local_model() + "_fp8", cli);
+  return copy_folder(launch.shared_model(), launch.local_model(), cli);
 }
 
 Status check_built(const Launch& launch) {

@@ -194,9 +194,9 @@ Result<GrpoBatch> GroupRollouts::roll_out(const std::vector<TrainPrompt>& prompt
   if (taken < options_.rollout_batch_size) {
     return invalid(str("after ", batch.counts.groups, " prompts only ", taken, " of ",
                        options_.rollout_batch_size,
-                       " groups have answers of different rewards; give easier or harder prompts, "
-                       "more answers to each (--n-samples-per-prompt), or leave dynamic sampling "
-                       "out"));
+                       " groups have answers of different rewards; a larger "
+                       "--dynamic-sampling-rounds asks more prompts; a new run may have easier or "
+                       "harder ones, or more answers to each (--n-samples-per-prompt)"));
   }
   return batch;
 }

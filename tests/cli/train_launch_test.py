@@ -160,10 +160,8 @@ def every_stage_runs(tmp):
     (tmp / "local/tiny/config.json").write_text("{}")
     check("1 file copied" in output("train", "prepare-cp", *local), "a file that differs is copied again")
     check((tmp / "local/tiny/config.json").read_bytes() == (TINY / "config.json").read_bytes(), "the copy")
-    succeed("train", "prepare", *local, "--fp8-rollout")
-    fp8 = tmp / "shared/tiny_fp8/config.json"
-    check("float8" in fp8.read_text() or "fp8" in fp8.read_text(), "the copy in FP8", fp8.read_text())
-    check("is there" in output("train", "prepare", *local, "--fp8-rollout"), "FP8 again")
+    told = output("train", "train", *local, "--dry-run", "--enable-eval", "--actor-num-nodes", 2, "--optimizer-cpu-offload")
+    check("no evaluation; --eval-prompt-data F" in told and "one process of a CPU trains: --actor-num-nodes --optimizer-cpu-offload" in told, "without meaning", told)
     answers = output("train", "train", *local, "--run-id", "fp8", "--fp8-rollout")
     check("--parity-gate 0.03" in answers and "round 1 of 1" in answers, "answers in FP8", answers)
     elsewhere = run("train", "train", *local, "--load", tmp / "other")

@@ -102,6 +102,11 @@ def it_learns_what_assistants_say(tmp):
     check(learnt(user, says, says | {"weight": 0}) == one - 1, "nor a message without weight")
 
 
+def a_part_of_an_epoch_is_whole_examples(tmp):
+    output("train", "sft", TINY, "--data", data(tmp, [{"text": "a fox"}] * 100), "--out", tmp / "part", "--epochs", 0.07, "--global-batch-size", 1)
+    check(len(log(tmp / "part")) == 7, "0.07 of 100 examples", log(tmp / "part"))
+
+
 def sigterm_while_it_begins_ends_well(tmp):
     command = [GLINT, *map(str, train(tmp, "begun", "--steps", 100000))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -254,6 +259,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_room_is_told_before_the_first_step, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, a_part_of_an_epoch_is_whole_examples, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_room_is_told_before_the_first_step, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))
