@@ -9,7 +9,7 @@ namespace glint {
 
 template <class List, class Item>
 bool contains(const List& list, const Item& item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
+  return std::ranges::find(list, item) != std::ranges::end(list);
 }
 
 inline bool contains(std::initializer_list<std::string_view> list, std::string_view item) {

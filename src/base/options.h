@@ -40,6 +40,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/option_value.h"
 #include "base/result.h"
 
 namespace glint {
@@ -112,39 +113,6 @@ class OptionList {
 
 namespace option_detail {
 
-// One value of each kind: parsing (false: not one), the words of a refusal, the letter of the help,
-// the default's text.
-bool parse(std::string_view text, bool& value);
-bool parse(std::string_view text, int& value);
-bool parse(std::string_view text, std::int64_t& value);
-bool parse(std::string_view text, std::uint64_t& value);
-bool parse(std::string_view text, float& value);
-bool parse(std::string_view text, double& value);
-bool parse(std::string_view text, std::string& value);
-bool parse(std::string_view text, std::vector<int>& value);
-
-struct Kind {
-  const char* expects;
-  const char* value_name;
-};
-constexpr Kind kind(const bool*) { return {"true or false", ""}; }
-constexpr Kind kind(const int*) { return {"an integer of at most 32 bits", "N"}; }
-constexpr Kind kind(const std::int64_t*) { return {"an integer of at most 64 bits", "N"}; }
-constexpr Kind kind(const std::uint64_t*) { return {"an integer from 0 to 2^64 - 1", "N"}; }
-constexpr Kind kind(const float*) { return {"a number", "X"}; }
-constexpr Kind kind(const double*) { return {"a number", "X"}; }
-constexpr Kind kind(const std::string*) { return {"a text", "TEXT"}; }
-constexpr Kind kind(const std::vector<int>*) { return {"integers with commas between", "N,.."}; }
-
-std::string text_of(bool value);
-std::string text_of(std::int64_t value);
-std::string text_of(std::uint64_t value);
-std::string text_of(double value);
-std::string text_of(const std::string& value);
-std::string text_of(const std::vector<int>& value);
-inline std::string text_of(int value) { return text_of(std::int64_t{value}); }
-inline std::string text_of(float value) { return text_of(double{value}); }
-
 template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
@@ -189,18 +157,18 @@ void OptionList::operator()(std::string_view names, T& field, std::string_view h
       option.default_text = option.choices.at(static_cast<std::size_t>(field));
     }
   } else {
-    constexpr option_detail::Kind kKind = option_detail::kind(static_cast<Value*>(nullptr));
+    constexpr OptionKind kKind = option_kind(static_cast<Value*>(nullptr));
     option.expects = kKind.expects;
     option.value_name = kKind.value_name;
     option.is_flag = std::is_same_v<Value, bool>;
     option.takes_numbers = std::is_same_v<Value, std::vector<int>>;
     option.set = [&field](std::string_view text) {
       Value value = {};
-      if (!option_detail::parse(text, value)) return false;
+      if (!parse_option(text, value)) return false;
       field = std::move(value);
       return true;
     };
-    if constexpr (!kOptional) option.default_text = option_detail::text_of(field);
+    if constexpr (!kOptional) option.default_text = option_text(field);
   }
   option.is_required = !kOptional && !option.is_list;
   append(names, help, std::move(option));
@@ -208,23 +176,5 @@ void OptionList::operator()(std::string_view names, T& field, std::string_view h
 
 // Names are written with '-'; users may type '_'.
 std::string with_dashes(std::string_view name);
-
-// The text of a help page besides the options.
-struct HelpPage {
-  struct Example {
-    std::string command, meaning;
-  };
-  std::string program;  // "glint generate"
-  std::string summary;  // one line
-  std::string description;
-  std::vector<Example> examples = {};
-};
-
-// The page, wrapped at `width` columns, with a newline at its end.
-std::string help_text(const HelpPage& page, const OptionList& list, int width);
-
-// `text` in lines of at most `width` columns, breaking at blanks; lines after the first begin with
-// `indent` blanks.
-std::string wrap(std::string_view text, int width, int indent);
 
 }  // namespace glint

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/help.h"
+
 namespace glint {
 namespace {
 

@@ -71,6 +71,9 @@ std::string human_bytes(std::integral auto bytes) {
 // The pieces of `text` between occurrences of `separator`; one empty piece for an empty text.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+// The parts between `blanks`, none of them empty.
+std::vector<std::string_view> words_of(std::string_view text, std::string_view blanks = " \t\r\n");
+
 // The part between the `blanks` at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 

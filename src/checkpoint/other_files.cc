@@ -1,8 +1,8 @@
 #include "checkpoint/other_files.h"
 
-#include <algorithm>
 #include <filesystem>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "checkpoint/shard.h"
@@ -24,9 +24,7 @@ bool is_copied(const fs::directory_entry& entry) {
   std::error_code error;
   if (name.starts_with(".") || is_directory(path)) return false;
   if (file_exists(path) && entry.file_size(error) > kMaxCopiedFile) return false;
-  return std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs) &&
-         std::find(std::begin(kWeights), std::end(kWeights), entry.path().extension().string()) ==
-             std::end(kWeights);
+  return !contains(kOurs, name) && !contains(kWeights, entry.path().extension().string());
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "cli/apart.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "checkpoint/shard.h"
 
@@ -28,9 +28,7 @@ bool is_of_checkpoint(const fs::path& file) {
       "config.json",           "generation_config.json", "hf_quant_config.json", "tokenizer.json",
       "tokenizer_config.json", "chat_template.jinja",    "vocab.json",           "merges.txt",
       kShardIndexName};
-  return file.extension() == ".safetensors" ||
-         std::find(std::begin(kNames), std::end(kNames), file.filename().string()) !=
-             std::end(kNames);
+  return file.extension() == ".safetensors" || contains(kNames, file.filename().string());
 }
 
 bool is_file_of(const std::string& dir, const std::string& path) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/options.h"
+#include "base/option_value.h"
 #include "base/str.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
@@ -19,7 +19,7 @@ constexpr double kSumSeconds = 10e-6, kLinkBytes = 450e9;
 
 Result<int> parse_ranks(const std::string& text) {
   int ranks = 0;
-  if (!text.starts_with("tp=") || !option_detail::parse(text.substr(3), ranks) || ranks < 1)
+  if (!text.starts_with("tp=") || !parse_option(text.substr(3), ranks) || ranks < 1)
     return invalid(str("--emulate-rank is ", quoted(text), "; it is tp=N, one of N ranks"));
   return ranks;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "runtime/loaded_model.h"
+#include "runtime/model_options.h"
 
 namespace glint {
 

@@ -1,7 +1,7 @@
 #include "cli/bench_serve_options.h"
 
 #include "base/file.h"
-#include "base/options.h"
+#include "base/option_value.h"
 #include "base/str.h"
 #include "cli/companions.h"
 #include "cli/given_options.h"
@@ -133,7 +133,7 @@ Result<Goodput> goodput_of(const BenchServeOptions& options) {
       const std::size_t colon = std::min(limit.find(':'), limit.size());
       const std::string_view name = limit.substr(0, colon);
       double ms = 0;
-      const bool number = colon < limit.size() && option_detail::parse(limit.substr(colon + 1), ms);
+      const bool number = colon < limit.size() && parse_option(limit.substr(colon + 1), ms);
       std::optional<double>* field = name == "ttft"   ? &out.ttft_ms
                                      : name == "tpot" ? &out.tpot_ms
                                      : name == "e2el" ? &out.e2el_ms
@@ -150,7 +150,7 @@ Result<Arrivals> arrivals_of(const BenchServeOptions& options) {
   const bool ramps = options.ramp_up_strategy != "none";
   double rate = 0;
   const bool finite = options.request_rate != "inf";
-  if (finite && !(option_detail::parse(options.request_rate, rate) && rate > 0))
+  if (finite && !(parse_option(options.request_rate, rate) && rate > 0))
     return invalid(str("--request-rate is ", quoted(options.request_rate),
                        "; it must be a number above 0, or inf"));
   if (!(options.burstiness > 0))

@@ -2,6 +2,7 @@
 // there.
 #include <algorithm>
 
+#include "base/option_value.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/train_stages.h"
@@ -78,8 +79,7 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));
   if (!go_on) return Ok{};
   int nodes = 0;
-  if (!find_own(own, "num-nodes")->is_set &&
-      option_detail::parse(cli.environment.slurm_num_nodes, nodes)) {
+  if (!find_own(own, "num-nodes")->is_set && parse_option(cli.environment.slurm_num_nodes, nodes)) {
     options.num_nodes_of_job = nodes;
   }
   GLINT_TRY(const Launch launch, resolve_launch(options));
@@ -134,14 +134,13 @@ Command launch_command(Stage stage, const char* name, const char* summary,
 
 Command train_prepare_command() {
   return launch_command(Stage::kPrepare, "train prepare", "checkpoint and data of a recipe",
-                        "Fetches what is not there, checks the configuration, and with "
-                        "--fp8-rollout writes a copy in FP8. Checkpoints are trained as they are: "
-                        "nothing is converted.");
+                        "Fetches what is not there, and checks the configuration. Checkpoints are "
+                        "trained as they are: nothing is converted.");
 }
 
 Command train_prepare_cp_command() {
   return launch_command(Stage::kCopy, "train prepare-cp", "its checkpoint to this node's disk",
-                        "Copies checkpoints from --model-dir to --model-local-dir; files of the "
+                        "Copies the checkpoint from --model-dir to --model-local-dir; files of the "
                         "same size and time stay.");
 }
 

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/options.h"
+#include "base/help.h"
 #include "base/result.h"
 #include "cli/console.h"
 #include "cli/environment.h"

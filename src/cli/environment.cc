@@ -64,9 +64,7 @@ std::string hub_token() {
     if (path.empty()) path = hf_home() + "/token";
     if (Result<std::string> text = read_file(path, 4096); text.ok()) token = text.value();
   }
-  const std::size_t begin = token.find_first_not_of(" \r\n");
-  if (begin == token.npos) return "";
-  return token.substr(begin, token.find_last_not_of(" \r\n") + 1 - begin);
+  return std::string(trimmed(token, " \r\n"));
 }
 
 // "NAME=value" of variables whose entries `choose` takes, from where it says.

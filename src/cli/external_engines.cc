@@ -45,10 +45,7 @@ Status status_of(const HttpResponse& response) {
 Result<std::vector<std::string>> server_origins(const std::vector<std::string>& addresses) {
   std::vector<std::string> origins;
   for (const std::string& given : addresses) {
-    std::string spaced = given;
-    std::ranges::replace(spaced, ',', ' ');
-    for (const std::string_view address : split(spaced, ' ')) {
-      if (address.empty()) continue;
+    for (const std::string_view address : words_of(given, ", ")) {
       const bool is_url = address.find("://") != address.npos;
       GLINT_TRY(const ServerUrl url,
                 parse_server_url(is_url ? std::string(address) : str("http://", address)));

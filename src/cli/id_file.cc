@@ -1,10 +1,8 @@
 #include "cli/id_file.h"
 
-#include <algorithm>
-#include <charconv>
-
 #include "base/file.h"
 #include "base/npy.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 
 namespace glint {
@@ -55,16 +53,11 @@ Result<TokenSequences> parse_file(const std::string& path) {
 }  // namespace
 
 Result<std::vector<std::int64_t>> parse_ids(std::string_view line) {
-  constexpr std::string_view kBlanks = " \t\r,";
   std::vector<std::int64_t> ids;
-  for (std::size_t at = 0; (at = line.find_first_not_of(kBlanks, at)) != line.npos;) {
-    const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
-    const std::string_view word = line.substr(at, end - at);
-    const auto [rest, error] =
-        std::from_chars(word.data(), word.data() + word.size(), ids.emplace_back());
-    if (error != std::errc() || rest != word.data() + word.size())
-      return invalid(str(quoted(word, 20), " is no token id"));
-    at = end;
+  for (const std::string_view word : words_of(line, " \t\r,")) {
+    const std::optional<std::int64_t> id = parse_number<std::int64_t>(word);
+    if (!id) return invalid(str(quoted(word, 20), " is no token id"));
+    ids.push_back(*id);
   }
   return ids;
 }

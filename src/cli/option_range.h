@@ -4,7 +4,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/options.h"
+#include "base/option_value.h"
 #include "base/result.h"
 #include "base/str.h"
 
@@ -13,7 +13,7 @@ namespace glint {
 // As the user would write it.
 template <class T>
 std::string number_text(T value) {
-  if constexpr (std::is_floating_point_v<T>) return option_detail::text_of(double{value});
+  if constexpr (std::is_floating_point_v<T>) return option_text(double{value});
   return str(value);
 }
 

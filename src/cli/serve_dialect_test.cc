@@ -29,11 +29,8 @@ Served serve(Dialect dialect, std::vector<std::string> args) {
 }
 
 std::vector<std::string> words(const std::string& line) {
-  std::vector<std::string> out;
-  for (const std::string_view word : split(line, ' ')) {
-    if (!word.empty()) out.emplace_back(word);
-  }
-  return out;
+  const std::vector<std::string_view> all = words_of(line);
+  return {all.begin(), all.end()};
 }
 
 std::string write_temporary(const std::string& name, const std::string& text) {

@@ -1,5 +1,7 @@
 #include "cli/train_flags.h"
 
+#include "base/contains.h"
+#include "base/option_value.h"
 #include "base/options.h"
 #include "base/str.h"
 
@@ -137,14 +139,6 @@ constexpr TrainFlag kFlags[] = {
      Takes::kNothing, Does::kNothing, kFromConfig},
 };
 
-// "a b" -> each name.
-template <class Visit>
-void each_name(std::string_view names, Visit&& visit) {
-  for (const std::string_view name : split(names, ' ')) {
-    if (!name.empty()) visit(name);
-  }
-}
-
 Error unknown(const std::string& shown, std::string_view name) {
   std::vector<std::string> names;
   for (const TrainFlag& flag : kFlags) {
@@ -206,7 +200,7 @@ Result<std::vector<Given>> read_flags(std::span<const std::string> args) {
 
 bool same_value(const std::string& a, std::string_view b) {
   double x = 0, y = 0;
-  if (option_detail::parse(a, x) && option_detail::parse(b, y)) return x == y;
+  if (parse_option(a, x) && parse_option(b, y)) return x == y;
   return a == b;
 }
 
@@ -216,9 +210,7 @@ std::span<const TrainFlag> train_flags() { return kFlags; }
 
 const TrainFlag* find_train_flag(std::string_view name) {
   for (const TrainFlag& flag : kFlags) {
-    bool found = false;
-    each_name(flag.names, [&](std::string_view one) { found = found || one == name; });
-    if (found) return &flag;
+    if (contains(words_of(flag.names), name)) return &flag;
   }
   return nullptr;
 }

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/option_value.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/grpo_options.h"
@@ -144,7 +145,7 @@ Result<int> whole(const Launch& launch, const std::string& flag, int otherwise) 
   const std::string text = launch.value(flag);
   if (text.empty()) return otherwise;
   int number = 0;
-  if (!option_detail::parse(text, number) || number < 1) {
+  if (!parse_option(text, number) || number < 1) {
     return invalid(str("--", flag, " is ", quoted(text), "; expected a whole number from 1 up"));
   }
   return number;
@@ -173,12 +174,12 @@ Result<TrainPlanOptions> plan_options(const Launch& launch, const DeviceModel& d
   GLINT_TRY(const int answer, whole(launch, "rollout-max-response-len", 32768));
   p.response_len = answer;
   const std::string share = launch.value("sglang-mem-fraction-static");
-  if (!option_detail::parse(share, p.engine_share) || !(p.engine_share > 0) || p.engine_share > 1) {
+  if (!parse_option(share, p.engine_share) || !(p.engine_share > 0) || p.engine_share > 1) {
     return invalid(str("--sglang-mem-fraction-static is ", quoted(share),
                        "; expected a number above 0 and at most 1"));
   }
   const std::string buffer = launch.value("update-weight-buffer-size");
-  if (!buffer.empty() && (!option_detail::parse(buffer, p.update_buffer) || p.update_buffer < 0)) {
+  if (!buffer.empty() && (!parse_option(buffer, p.update_buffer) || p.update_buffer < 0)) {
     return invalid(str("--update-weight-buffer-size is ", quoted(buffer), "; expected bytes"));
   }
   p.offload_optimizer = launch.value("optimizer-cpu-offload") == "true";
@@ -224,6 +225,19 @@ void note_meaningless(Launch& launch) {
   }
 }
 
+// Sizes of GPUs that were asked for (`given`, unlike the recipe's own), where a CPU trains.
+void note_sizes(Launch& launch, const Words& given) {
+  for (const char* const flag :
+       {"actor-num-nodes", "actor-num-gpus-per-node", "rollout-num-gpus-per-engine",
+        "sglang-mem-fraction-static", "update-weight-buffer-size", "optimizer-cpu-offload"}) {
+    const std::string option = str("--", flag);
+    const bool is_given = std::ranges::any_of(given, [&](const std::string& word) {
+      return word == option || word.starts_with(option + "=");
+    });
+    if (is_given) launch.args.meaningless["one process of a CPU trains"] += " " + option;
+  }
+}
+
 // Answers of one node's mode, where nothing else says how long they may be.
 void note_short_answers(Launch& launch) {
   if (launch.options.num_nodes > 1 || launch.value("rollout-max-response-len") != "100") return;
@@ -241,6 +255,9 @@ void settle(Launch& launch) {
   if (o.num_nodes == 1 && o.enable_pd) {
     o.enable_pd = false;
     note("one node: --no-enable-pd");
+  }
+  if (o.enable_eval && o.mode == "debug_minimal") {
+    note("--mode debug_minimal: no evaluation; --eval-prompt-data F --eval-interval N make one");
   }
   if (o.run_id.empty()) o.run_id = new_run_id();
 }
@@ -261,7 +278,6 @@ Status check_training(const ModelConfig& config, Launch& launch) {
 }  // namespace
 
 std::string Launch::shared_model() const { return str(options.model_dir, "/", options.model_name); }
-std::string Launch::shared_fp8() const { return shared_model() + "_fp8"; }
 std::string Launch::local_model() const {
   return str(options.model_local_dir, "/", options.model_name);
 }
@@ -310,11 +326,12 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   add_recipe(launch, is_small, words);
   GLINT_TRY_STATUS(add_layout(o, *config, launch.on_cpu, words));
   add_engine(launch, is_small, words);
-  words.insert(words.end(), o.flags.begin(), o.flags.end());
-  GLINT_TRY(const Words extra, split_words(o.extra_args));
-  words.insert(words.end(), extra.begin(), extra.end());
+  GLINT_TRY(Words given, split_words(o.extra_args));
+  given.insert(given.begin(), o.flags.begin(), o.flags.end());
+  words.insert(words.end(), given.begin(), given.end());
   GLINT_TRY(launch.args, translate_train_args(words));
   note_meaningless(launch);
+  if (launch.on_cpu) note_sizes(launch, given);
   note_short_answers(launch);
   if (!launch.on_cpu) {
     GLINT_TRY_STATUS(add_layout(launch.args));

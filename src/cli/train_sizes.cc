@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/options.h"
+#include "base/option_value.h"
 #include "base/str.h"
 
 namespace glint {
@@ -25,7 +25,7 @@ Status add_layout(TranslatedTrainArgs& args) {
     const auto at = args.values.find(flag);
     if (at == args.values.end()) return otherwise;
     int size = 0;
-    if (option_detail::parse(at->second, size) && size >= 1 && size <= kMostSize) return size;
+    if (parse_option(at->second, size) && size >= 1 && size <= kMostSize) return size;
     return invalid(str("--", flag, " is ", quoted(at->second),
                        "; expected a whole number from 1 to ", kMostSize));
   };
@@ -42,7 +42,7 @@ Status add_layout(TranslatedTrainArgs& args) {
   // There a batch has so many tokens of each of the `cp` ranks that share it.
   int tokens = 0;
   if (const auto at = args.values.find("max-tokens-per-gpu");
-      at != args.values.end() && option_detail::parse(at->second, tokens)) {
+      at != args.values.end() && parse_option(at->second, tokens)) {
     std::ranges::replace(args.options, "--batch-tokens=" + at->second,
                          str("--batch-tokens=", std::int64_t{tokens} * cp));
   }

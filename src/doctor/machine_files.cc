@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxNames = 65536;
-constexpr std::string_view kBlanks = " \t\r\n";
 
 }  // namespace
 
@@ -76,17 +75,6 @@ std::optional<std::int64_t> MachineFiles::number_after(std::string_view path,
     if (!words.empty()) return parse_number<std::int64_t>(words[0]);
   }
   return {};
-}
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> out;
-  for (;;) {
-    const std::size_t begin = text.find_first_not_of(kBlanks);
-    if (begin == text.npos) return out;
-    text.remove_prefix(begin);
-    out.push_back(text.substr(0, text.find_first_of(kBlanks)));
-    text.remove_prefix(out.back().size());
-  }
 }
 
 }  // namespace glint

@@ -32,7 +32,4 @@ class MachineFiles {
   std::string root_;
 };
 
-// Words between blanks.
-std::vector<std::string_view> words_of(std::string_view text);
-
 }  // namespace glint

@@ -82,8 +82,7 @@ bool sglang_excludes(std::span<const std::string> excludes, std::string_view mod
     }
     // An entry that ends in one of these counts for every module that has it in its last part, of
     // any layer.
-    const bool is_part =
-        std::find(std::begin(kParts), std::end(kParts), last_of(entry)) != std::end(kParts);
+    const bool is_part = contains(kParts, last_of(entry));
     if (is_part && has_part(last_of(module), last_of(entry))) return true;
   }
   return false;

@@ -11,44 +11,18 @@
 #include "comm/staged_comm.h"
 #include "model/expert_tables.h"
 #include "model/glm.h"
-#include "model/open_model.h"
 #include "model/place_weights.h"
-#include "model/release.h"
 #include "model/rope_on_device.h"
 #include "ops/backend.h"
 #include "runtime/device_groups.h"
+#include "runtime/model_options.h"
 #include "runtime/rank_pass.h"
 #include "runtime/stage_results.h"
 #include "runtime/step_graphs.h"
+#include "runtime/step_output.h"
 #include "tensor/arena.h"
 
 namespace glint {
-
-struct ModelOptions {
-  std::string dir;  // of the checkpoint
-  // Synthetic weights in memory, as such a release has them, instead of the checkpoint's files;
-  // then `dir` may also be the path of a config.json. On a device that is not the host, noise
-  // (runtime/weight_noise.h); else a whole model's (model/synthetic.h), on every rank.
-  std::optional<Release> dummy = {};
-  DType activations = DType::kBF16;
-  LatentFormat latent = LatentFormat::kBF16;
-  IndexFormat index = IndexFormat::kFp8;
-  bool with_mtp = false;  // false also when the checkpoint has no MTP layer
-  Packing packing = Packing::kIfRoom;
-  // Bytes that weights leave free where packing asks; none: for steps and cache of one sequence.
-  std::optional<std::int64_t> keep_free = {};
-  // Which rank of which layout this is; what `mesh` refers to outlives the model.
-  MeshShape shape = {};
-  int rank = 0;
-  Mesh mesh = {};
-  // Puts the caller's own in front of the groups, which are the device's by then.
-  std::function<void(Mesh&)> decorate_mesh = {};
-  int threads = 1;     // that load, where the backend has none of its own
-  int ranks_here = 1;  // of this machine, whose memory they share
-};
-
-// The files that loading needs.
-Result<OpenedModel> open_model(const ModelOptions& options);
 
 // Statistics of loading, from opening the files until the first step can run.
 struct LoadStats {
@@ -59,34 +33,6 @@ struct LoadStats {
   double cached_share = 0;         // of the files: what was in the page cache before
   Placement placement = {};
   std::vector<std::string> unused;  // tensors that the config leaves out
-};
-
-// Logits of the rows that wanted them, in order, and the final hidden states. All of it is valid
-// until the next pass of its kind (step or draft); on the device, until one is asked for. Of steps
-// of all shards: those of all, shard after shard, on the leader.
-struct StepOutput {
-  std::span<const float> logits = {};  // [R, V], on the host if wanted there
-  Tensor device_logits = {};           // the same on the device
-  // [T, hidden], of this rank's rows; drafts: [S, hidden], of each slice's last row.
-  Tensor hidden = {};
-  // Drafts: the keys [S, index_topk] that each slice's last row attended to.
-  Tensor selected = {};
-  // [MoE layers, T, num_experts_per_tok], on the host if wanted there, and on the device; or empty.
-  std::span<const std::int32_t> routed = {};
-  Tensor device_routed = {};
-  std::vector<std::int64_t> routed_rows = {};  // of each shard, with padding
-  std::int64_t vocab = 0;
-
-  std::span<const float> row(std::int64_t r) const { return logits.subspan(r * vocab, vocab); }
-};
-
-// Hidden states that go into a pass: bytes [T, hidden] on the host; or all rows of a tensor on the
-// device; or, without either, these rows of what the last step left on each shard, shard after
-// shard.
-struct HiddenRows {
-  Tensor on_device = {};
-  std::span<const std::int32_t> rows = {};
-  std::span<const std::byte> on_host = {};
 };
 
 // Graphs that were recorded, and what they took.

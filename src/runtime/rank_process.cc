@@ -8,6 +8,7 @@
 
 #include "base/ending_signals.h"
 #include "base/str.h"
+#include "runtime/loaded_model.h"
 #include "runtime/rank_peers.h"
 #include "runtime/ranks.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "runtime/loaded_model.h"
+#include "runtime/model_options.h"
 
 namespace glint {
 

@@ -512,11 +512,8 @@ std::vector<std::string> counted_words(std::string_view text) {
     }
   }
   end_word();
-  std::vector<std::string> words;
-  for (const std::string_view one : split(spaced, ' ')) {
-    if (!one.empty()) words.emplace_back(one);
-  }
-  return words;
+  const std::vector<std::string_view> words = words_of(spaced, " ");
+  return {words.begin(), words.end()};
 }
 
 }  // namespace glint

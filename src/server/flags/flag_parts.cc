@@ -1,6 +1,6 @@
 #include "server/flags/flag_parts.h"
 
-#include "base/options.h"
+#include "base/option_value.h"
 #include "base/str.h"
 
 namespace glint {
@@ -54,7 +54,7 @@ class Layout {
   int size_of(const char* name, int otherwise) const {
     int size = otherwise;
     const std::string text = part_of(parts_, name);
-    if (!text.empty()) option_detail::parse(text, size);
+    if (!text.empty()) parse_option(text, size);
     return size;
   }
 

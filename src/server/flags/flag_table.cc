@@ -20,19 +20,11 @@ std::optional<Enum> value_of(const std::string_view (&names)[N], std::string_vie
   return static_cast<Enum>(found - names);
 }
 
-std::vector<std::string_view> words_in(std::string_view line) {
-  std::vector<std::string_view> words;
-  for (const std::string_view word : split(line, ' ')) {
-    if (!word.empty()) words.push_back(word);
-  }
-  return words;
-}
-
 // "[set value dtype] dtype"
 std::optional<FlagRule> read_head(std::string_view line) {
   const std::size_t end = line.find(']');
   if (end == line.npos) return std::nullopt;
-  const std::vector<std::string_view> words = words_in(line.substr(1, end - 1));
+  const std::vector<std::string_view> words = words_of(line.substr(1, end - 1));
   if (words.size() < 2 || words.size() > 3) return std::nullopt;
   const auto does = value_of<FlagRule::Does>(kDoes, words[0]);
   const auto takes = value_of<FlagRule::Takes>(kTakes, words[1]);
@@ -71,7 +63,7 @@ Result<FlagTable> read_flags(std::string_view text) {
     } else if (names == nullptr) {
       return invalid(str("line ", number, ": flags without a head: ", line));
     } else {
-      std::ranges::copy(words_in(line), std::back_inserter(*names));
+      std::ranges::copy(words_of(line), std::back_inserter(*names));
     }
   }
   return table;

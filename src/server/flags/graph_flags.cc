@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/options.h"
+#include "base/option_value.h"
 #include "base/str.h"
 
 namespace glint {
@@ -10,7 +10,7 @@ namespace glint {
 Status GraphFlags::set(std::string_view part, const std::string& value) {
   if (part == "rows" || part == "most" || part == "sizes") {
     int number = 0;
-    if (!option_detail::parse(value, number) || number < 1 || number > 65536)
+    if (!parse_option(value, number) || number < 1 || number > 65536)
       return invalid(str("a CUDA graph is of 1 to 65536 sequences, got ", quoted(value)));
     if (part == "rows" || (part == "sizes" && !rows.empty())) {
       rows.push_back(number);

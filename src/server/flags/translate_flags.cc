@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/contains.h"
+#include "base/option_value.h"
 #include "base/str.h"
 #include "base/yaml.h"
 #include "server/flags/flag_parts.h"
@@ -220,7 +221,7 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
     return apply_value(rule, setting);
   }
   bool on = true;
-  if (setting.value && !option_detail::parse(*setting.value, on))
+  if (setting.value && !parse_option(*setting.value, on))
     return invalid(str(setting.shown, " expects true or false, got ", quoted(*setting.value)));
   // A function of a switch tells why it cannot be on.
   if (on && rule.convert != nullptr) GLINT_TRY_STATUS(rule.convert("true").in(setting.shown));
@@ -265,7 +266,7 @@ Status Translator::switch_off(const Setting& given) {
       rule != nullptr ? rule->takes == Takes::kSwitch : option != nullptr && option->is_flag;
   if (!is_switch) return unknown(given);
   bool off = true;
-  if (given.value && !option_detail::parse(*given.value, off))
+  if (given.value && !parse_option(*given.value, off))
     return invalid(str(given.shown, " expects true or false, got ", quoted(*given.value)));
   return off ? apply(setting) : Ok{};
 }
@@ -290,7 +291,7 @@ Result<Json> Translator::group_in(const std::string& name, const Json& value,
                         contains(rule->names, std::string_view(group));
   const std::string text = value.is_string() ? value.as_string() : std::string();
   int level = 0;
-  if (!is_group || value.is_number() || option_detail::parse(text, level)) return Json();
+  if (!is_group || value.is_number() || parse_option(text, level)) return Json();
   if (value.is_string() && !text.starts_with('{') && !has_meaning(name)) return Json();
   GLINT_TRY(Json members, json_in(text).in(shown));
   if (members.is_object()) return members;
@@ -412,7 +413,7 @@ Status Translator::set_part(const FlagRule& rule, const std::string& value,
   const bool is_layout = rule.does == Does::kLayout;
   const bool is_number = rule.target == "tokens" || (is_layout && rule.takes != Takes::kSwitch);
   int number = 0;
-  if (is_number && !option_detail::parse(value, number))
+  if (is_number && !parse_option(value, number))
     return invalid(str(setting.shown, " expects a number, got ", quoted(value)));
   std::string& part = (is_layout ? layout_ : speculation_)[std::string(rule.target)];
   if (!part.empty() && file_wins_ != (target_ == &from_file_)) return Ok{};

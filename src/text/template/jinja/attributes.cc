@@ -1,7 +1,6 @@
 // value.name, value[key] and value(...), in jinja2's immutable sandbox: a method that would change
 // a list or dict is undefined.
-#include <algorithm>
-
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/template/jinja/builtins.h"
 #include "text/template/jinja/operations.h"
@@ -14,10 +13,7 @@ bool changes_it(const Value& value, std::string_view name) {
                                                   "pop",    "remove", "reverse", "sort"};
   static constexpr std::string_view kOfDicts[] = {"clear", "pop", "popitem", "setdefault",
                                                   "update"};
-  const auto has = [name](const auto& names) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
-  };
-  return value.is_list() ? has(kOfLists) : value.is_dict() && has(kOfDicts);
+  return value.is_list() ? contains(kOfLists, name) : value.is_dict() && contains(kOfDicts, name);
 }
 
 // jinja2's object_type_repr: "dict object", "None".

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/template/jinja/builtins.h"
 #include "text/template/jinja/operations.h"
@@ -117,7 +118,7 @@ Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view 
   // Functions of jinja2, and the names that a macro has there.
   static constexpr std::string_view kOthers[] = {"caller", "cycler", "dict",
                                                  "kwargs", "lipsum", "varargs"};
-  if (std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers)) {
+  if (contains(kOthers, name)) {
     return invalid(str("'", name, "' is not supported; there are ", join_names(kGlobals)));
   }
   const Global global = find_named(kGlobals, name);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "text/template/jinja/builtins.h"
@@ -260,10 +261,7 @@ Result<Value> get(Runtime&, const Value& self, const Arguments& arguments) {
 }
 
 bool has_name(std::string_view list, std::string_view name) {
-  for (const std::string_view entry : glint::split(list, ' ')) {
-    if (entry == name) return true;
-  }
-  return false;
+  return contains(glint::split(list, ' '), name);
 }
 
 }  // namespace

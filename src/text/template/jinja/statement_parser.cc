@@ -1,6 +1,7 @@
 // The half of the parser that reads statements.
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/template/jinja/parser.h"
 
@@ -196,9 +197,8 @@ Status Parser::parse_signature(MacroDefinition& macro) {
     GLINT_TRY(std::string name, expect_any_name());
     if (macro.parameters.size() == kMaxNamed)
       return fail(str("more than ", kMaxNamed, " parameters"));
-    const bool repeated =
-        std::find(macro.parameters.begin(), macro.parameters.end(), name) != macro.parameters.end();
-    if (repeated) return fail("duplicate argument '" + name + "' in function definition");
+    if (contains(macro.parameters, name))
+      return fail("duplicate argument '" + name + "' in function definition");
     macro.parameters.push_back(std::move(name));
     if (skip_operator("=")) {
       GLINT_TRY(ExprPtr value, parse_expression());

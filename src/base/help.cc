@@ -1,9 +1,10 @@
 // The help page of an OptionList: usage, what it does, aligned options with their defaults,
 // examples.
+#include "base/help.h"
+
 #include <algorithm>
 
 #include "base/contains.h"
-#include "base/options.h"
 #include "base/str.h"
 
 namespace glint {
@@ -50,8 +51,7 @@ std::string wrap(std::string_view text, int width, int indent) {
   std::string out;
   int column = indent;
   bool first = true;
-  for (const std::string_view word : split(text, ' ')) {
-    if (word.empty()) continue;
+  for (const std::string_view word : words_of(text, " ")) {
     const int length = static_cast<int>(word.size());
     if (!first && column + 1 + length > width) {
       out += "\n" + std::string(static_cast<std::size_t>(indent), ' ');
