@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -20,7 +21,8 @@ TEST(Activity, says_what_is_going_on) {
 }
 
 TEST(Activity, a_recording_holds_what_happened_while_it_ran) {
-  const std::string path = testing::TempDir() + "activity_test.json";
+  const TestDir dir;
+  const std::string path = dir / "trace.json";
   Activity activity;
   activity.begin("before");
   activity.start_recording();
@@ -69,7 +71,8 @@ TEST(Activity, an_operation_ends_when_its_device_has_done_it) {
   }
   EXPECT_EQ(waits, 3);
   activity.begin("head");
-  const std::string path = testing::TempDir() + "activity_device_test.json";
+  const TestDir dir;
+  const std::string path = dir / "trace.json";
   ASSERT_TRUE(activity.write_recording(path).ok());
   EXPECT_EQ(waits, 4);
   const Json trace = read_json_file(path).value();

@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include "base/str.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -17,17 +14,13 @@ using Nodes = std::vector<std::vector<int>>;
 
 class CpuNodes : public testing::Test {
  protected:
-  CpuNodes() { std::filesystem::create_directories(dir_); }
-  ~CpuNodes() override { std::filesystem::remove_all(dir_); }
   void add(const std::string& name, const std::string& list) {
-    std::filesystem::create_directories(dir_ / name);
-    std::ofstream(dir_ / name / "cpulist") << list << '\n';
+    dir_.write(name + "/cpulist", list + "\n");
   }
-  Nodes nodes(const std::vector<int>& usable) const { return cpu_nodes(usable, dir_); }
+  Nodes nodes(const std::vector<int>& usable) const { return cpu_nodes(usable, dir_.path()); }
 
  private:
-  const std::filesystem::path dir_ =
-      std::filesystem::path(testing::TempDir()) / str("cpu_nodes_", ::getpid());
+  const TestDir dir_;
 };
 
 TEST(CpuList, is_read) {

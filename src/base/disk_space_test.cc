@@ -9,25 +9,18 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/owned_fd.h"
-#include "base/str.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
 
 class DiskSpace : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // The size and the reserved bytes of a new file for which `bytes` were reserved.
   struct stat reserve(std::int64_t bytes) const {
-    const std::string path = folder_ + "/file";
+    const std::string path = folder_ / "file";
     const OwnedFd file(::open(path.c_str(), O_WRONLY | O_CREAT, 0644));
     const Status reserved = reserve_space(file.get(), path, bytes);
     struct stat info = {};
@@ -35,15 +28,15 @@ class DiskSpace : public testing::Test {
     return info;
   }
 
-  const std::string folder_ = str(testing::TempDir(), "glint-space-", ::getpid());
+  const TestDir folder_;
 };
 
 TEST_F(DiskSpace, more_than_there_is_is_refused) {
-  EXPECT_TRUE(check_free_space(folder_ + "/file", 1).ok());
-  const Status refused = check_free_space(folder_ + "/file", std::int64_t{1} << 50);
+  EXPECT_TRUE(check_free_space(folder_ / "file", 1).ok());
+  const Status refused = check_free_space(folder_ / "file", std::int64_t{1} << 50);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_TRUE(refused.error().message.starts_with(folder_ + "/file needs 1 PiB, but only "));
+  EXPECT_TRUE(refused.error().message.starts_with(folder_ / "file" + " needs 1 PiB, but only "));
 }
 
 TEST_F(DiskSpace, a_reserved_file_has_its_size) { EXPECT_EQ(reserve(12345).st_size, 12345); }
@@ -56,7 +49,7 @@ TEST_F(DiskSpace, where_nothing_can_be_reserved_the_file_has_its_size_all_the_sa
     const bool is_apart =
         ::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
     if (!is_apart || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        ::mount("none", folder_.c_str(), "ramfs", 0, nullptr) != 0)
+        ::mount("none", folder_.path().c_str(), "ramfs", 0, nullptr) != 0)
       ::_exit(kNotAllowed);
     const struct stat info = reserve(1 << 20);
     ::_exit(info.st_size == 1 << 20 && info.st_blocks == 0 ? 0 : 1);

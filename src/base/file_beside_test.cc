@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -23,25 +24,19 @@ namespace fs = std::filesystem;
 
 class Beside : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = str(testing::TempDir(), "glint-beside-", ::getpid());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string at(const std::string& name) const { return folder_ + "/" + name; }
+  std::string at(const std::string& name) const { return folder_ / name; }
   void leave(const std::string& name) const {
     const OwnedFd file(::open(at(name).c_str(), O_WRONLY | O_CREAT, 0644));
     EXPECT_TRUE(file);
   }
   std::set<std::string> names() const {
     std::set<std::string> out;
-    for (const auto& entry : fs::directory_iterator(folder_)) out.insert(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      out.insert(entry.path().filename());
     return out;
   }
 
-  std::string folder_;
+  const TestDir folder_;
 };
 
 // A process that began to write `path` and was killed; its id.

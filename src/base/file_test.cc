@@ -7,18 +7,16 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/str.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
 
 class File : public testing::Test {
  protected:
-  File() { std::filesystem::create_directories(folder_); }
-  ~File() override { std::filesystem::remove_all(folder_); }
-  std::string path(const char* name) const { return folder_ + "/" + name; }
+  std::string path(const char* name) const { return folder_ / name; }
 
-  const std::string folder_ = str(testing::TempDir(), "/file_test.", ::getpid());
+  const TestDir folder_;
 };
 
 TEST_F(File, what_is_written_is_read_and_mapped) {
@@ -34,7 +32,7 @@ TEST_F(File, what_is_written_is_read_and_mapped) {
   EXPECT_EQ(std::memcmp(address, contents.data(), 4), 0);
   EXPECT_EQ(moved.path(), path("x"));
   // Nothing but x is left in the folder.
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
 }
 
 TEST_F(File, pages_are_read_ahead_and_forgotten_without_a_trace) {
@@ -81,14 +79,14 @@ TEST_F(File, missing_files_are_not_found) {
 TEST_F(File, folders_and_pipes_are_refused_without_hanging) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   for (const auto& [name, kind] :
-       {std::pair(path("pipe"), "not a regular file"), std::pair(folder_, "a directory")}) {
+       {std::pair(path("pipe"), "not a regular file"), std::pair(folder_.path(), "a directory")}) {
     const std::string refusal = name + " is " + kind + "; a file is expected";
     EXPECT_EQ(read_file(name).error().message, refusal);
     EXPECT_EQ(MappedFile::open(name).error().message, refusal);
     EXPECT_FALSE(file_exists(name));
     EXPECT_TRUE(is_present(name));
   }
-  EXPECT_TRUE(is_directory(folder_));
+  EXPECT_TRUE(is_directory(folder_.path()));
   EXPECT_FALSE(is_directory(path("pipe")));
 }
 
@@ -100,8 +98,8 @@ TEST_F(File, what_is_written_takes_the_place_of_files_only) {
     EXPECT_EQ(write_file_atomic(name, "x").error().message,
               "cannot write " + name + ": it is not a regular file");
   }
-  EXPECT_EQ(write_file_atomic(folder_, "x").error().message,
-            "cannot write " + folder_ + ": it is a directory");
+  EXPECT_EQ(write_file_atomic(folder_.path(), "x").error().message,
+            "cannot write " + folder_.path() + ": it is a directory");
   EXPECT_EQ(write_file_atomic("", "x").error().message, "the file to write has no name");
   EXPECT_TRUE(find_replaceable(path("none")).ok());
   EXPECT_EQ(find_replaceable(path("none/file")).error().message,

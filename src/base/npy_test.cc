@@ -5,11 +5,10 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
-
-std::string path() { return str(::testing::TempDir(), "npy_test.", ::getpid(), ".npy"); }
 
 std::string header(const std::string& fields) {
   std::string out = std::string("\x93NUMPY\x01\x00", 8);
@@ -24,10 +23,10 @@ std::string bytes_of(const std::vector<T>& values) {
 
 // read_npy_rows() of a file with these bytes, as text: the rows, or the complaint.
 std::string read(const std::string& contents) {
-  EXPECT_TRUE(write_file_atomic(path(), contents).ok());
-  const auto rows = read_npy_rows(path());
-  ::unlink(path().c_str());
-  if (!rows.ok()) return rows.error().message.substr(path().size() + 1);
+  const TestDir dir;
+  const std::string path = dir.write("x.npy", contents);
+  const auto rows = read_npy_rows(path);
+  if (!rows.ok()) return rows.error().message.substr(path.size() + 1);
   std::string out;
   for (const auto& row : rows.value()) {
     for (const std::int64_t value : row) out += str(value, " ");
@@ -74,7 +73,8 @@ TEST(Npy, refuses_what_it_cannot_read) {
 }
 
 TEST(Npy, a_file_appears_whole_or_not_at_all) {
-  const std::string name = path();
+  const TestDir dir;
+  const std::string name = dir / "x.npy";
   {
     NpyWriter writer = NpyWriter::create(name, {2, 2}).value();
     writer.append(std::vector<float>{1, 2});
@@ -88,12 +88,12 @@ TEST(Npy, a_file_appears_whole_or_not_at_all) {
   EXPECT_NE(file.find("'shape': (2, 2)"), std::string::npos);
   EXPECT_EQ((file.size() - 16) % 64, 0u);
   EXPECT_EQ(file.substr(file.size() - 16), bytes_of<float>({1, 2, 3, 4}));
-  ::unlink(name.c_str());
   EXPECT_FALSE(NpyWriter::create("/no/such/folder/x.npy", {1}).ok());
 }
 
 TEST(Npy, a_disk_that_is_too_small_is_known_before_anything_is_written) {
-  const std::string name = path();
+  const TestDir dir;
+  const std::string name = dir / "x.npy";
   const auto writer = NpyWriter::create(name, {std::int64_t{1} << 45});
   ASSERT_FALSE(writer.ok());
   EXPECT_TRUE(writer.error().message.starts_with(name + " needs 128 TiB, but only "))
@@ -109,8 +109,8 @@ TEST(Npy, takes_the_place_of_files_only) {
 }
 
 TEST(Npy, writing_through_a_link_leaves_the_link) {
-  const std::string name = path(), link = name + ".link";
-  ASSERT_TRUE(write_file_atomic(name, "old").ok());
+  const TestDir dir;
+  const std::string name = dir.write("x.npy", "old"), link = dir / "link";
   ASSERT_EQ(::symlink(name.c_str(), link.c_str()), 0);
   NpyWriter writer = NpyWriter::create(link, {1}).value();
   writer.append(std::vector<float>{1});
@@ -119,8 +119,6 @@ TEST(Npy, writing_through_a_link_leaves_the_link) {
   EXPECT_EQ(read_file(link).value(), read_file(name).value());
   char target[1];
   EXPECT_EQ(::readlink(link.c_str(), target, 1), 1);
-  ::unlink(link.c_str());
-  ::unlink(name.c_str());
 }
 
 }  // namespace

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <set>
 
-#include "base/file.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -55,17 +54,11 @@ TEST(Workload, prefixes_are_shared_in_turn) {
 }
 
 struct ShareGpt : testing::Test {
-  ShareGpt() {
-    char name[] = "/tmp/glint-sharegpt-XXXXXX";
-    folder = mkdtemp(name);
-  }
-  ~ShareGpt() override { std::filesystem::remove_all(folder); }
   Result<std::vector<Conversation>> read(const std::string& text, int output_len = 0,
                                          int max_turns = 1) {
-    EXPECT_TRUE(write_file_atomic(folder + "/f.json", text).ok());
-    return read_sharegpt(folder + "/f.json", output_len, max_turns, 1);
+    return read_sharegpt(folder.write("f.json", text), output_len, max_turns, 1);
   }
-  std::string folder;
+  const TestDir folder;
 };
 
 TEST_F(ShareGpt, questions_and_the_lengths_of_their_answers) {

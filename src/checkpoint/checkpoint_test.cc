@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/test_dir.h"
 #include "checkpoint/memory_source.h"
 #include "checkpoint/test_files.h"
 

@@ -1,6 +1,6 @@
 #include "checkpoint/model_dir.h"
 
-#include "checkpoint/test_files.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {

@@ -1,5 +1,6 @@
 #include "checkpoint/safetensors.h"
 
+#include "base/test_dir.h"
 #include "checkpoint/test_files.h"
 
 namespace glint {

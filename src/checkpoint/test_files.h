@@ -1,44 +1,15 @@
-// For tests: a directory that goes away, safetensors files written as plainly as possible, and the
-// values of a weight.
+// For tests: safetensors files written as plainly as possible, and the values of a weight.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
 #include "base/str.h"
 #include "tensor/weight.h"
 
 namespace glint {
-
-class TestDir {
- public:
-  TestDir()
-      : path_(str(testing::TempDir(), "/glint_", ::getpid(), "_",
-                  testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~TestDir() { std::filesystem::remove_all(path_); }
-
-  const std::string& path() const { return path_; }
-  std::string operator/(std::string_view name) const { return str(path_, "/", name); }
-  std::string write(std::string_view name, std::string_view contents) const {
-    const std::string path = *this / name;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-    EXPECT_TRUE(write_file_atomic(path, contents).ok());
-    return path;
-  }
-
- private:
-  const std::string path_;
-};
 
 // A file with that header, whatever it says, and that data.
 inline std::string safetensors_file(std::string_view header, std::string_view data) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/test_files.h"

@@ -1,8 +1,9 @@
 #include "checkpoint/writer.h"
 
+#include "base/file.h"
 #include "base/json.h"
+#include "base/test_dir.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/test_files.h"
 
 namespace glint {
 namespace {

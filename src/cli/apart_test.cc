@@ -1,11 +1,10 @@
 #include "cli/apart.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -15,15 +14,11 @@ namespace fs = std::filesystem;
 class Apart : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "glint-apart-" + std::to_string(::getpid());
-    fs::remove_all(dir_);
-    fs::create_directories(dir_ + "/model");
     for (const char* name : {"ids.txt", "model/config.json", "model/notes.txt"})
-      ASSERT_TRUE(write_file_atomic(at(name), "1 2 3").ok());
+      dir_.write(name, "1 2 3");
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
-  std::string at(const std::string& name) const { return dir_ + "/" + name; }
+  std::string at(const std::string& name) const { return dir_ / name; }
 
   // The sentence that refuses `out` beside --ids and MODEL; empty if nothing does.
   std::string refused(const std::string& out) const {
@@ -32,7 +27,7 @@ class Apart : public testing::Test {
     return status.ok() ? "" : status.error().message;
   }
 
-  std::string dir_;
+  const TestDir dir_;
 };
 
 TEST_F(Apart, a_result_is_not_written_over_what_is_read_by_any_name) {

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "cli/commands.h"
 #include "cli/testing.h"
 
@@ -22,13 +23,7 @@ const std::string kTiny = GLINT_SOURCE_DIR "/models/glm5-tiny";
 
 class InspectTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
-  const std::string dir_ = testing::TempDir() + "/inspect_test";
+  const TestDir dir_;
 };
 
 TEST_F(InspectTest, the_numbers_of_glm5_are_those_of_the_specification) {
@@ -39,8 +34,8 @@ TEST_F(InspectTest, the_numbers_of_glm5_are_those_of_the_specification) {
     EXPECT_NE(text.out.find(number), std::string::npos) << number << " in\n" << text.out;
   }
   // As the only file of a directory.
-  std::filesystem::copy_file(kGlm5, dir_ + "/config.json");
-  const Json json = parse_json(glint({"inspect", dir_, "--json"}).out).value();
+  std::filesystem::copy_file(kGlm5, dir_ / "config.json");
+  const Json json = parse_json(glint({"inspect", dir_.path(), "--json"}).out).value();
   EXPECT_EQ(json.find("parameters")->find("main")->as_int(), 743'911'218'432);
   EXPECT_EQ(json.find("parameters")->find("active")->as_int(), 40'833'146'112);
   EXPECT_EQ(json.find("kv_bytes_per_token")->find("bf16")->as_int(), 100'152);
@@ -66,7 +61,7 @@ TEST_F(InspectTest, a_tied_f16_checkpoint_is_complete_and_its_second_draft_layer
 }
 
 TEST_F(InspectTest, a_synthetic_checkpoint_is_complete) {
-  const std::string out = dir_ + "/synth";
+  const std::string out = dir_ / "synth";
   const Outcome synth = glint({"synth", kTiny + "/config.json", out, "--format", "nvfp4"});
   ASSERT_EQ(synth.exit_code, 0) << synth.err;
   const Outcome inspect = glint({"inspect", out, "--verify", "--json"});
@@ -89,15 +84,16 @@ TEST_F(InspectTest, bad_files_are_refused_in_one_sentence) {
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
     return outcome.err;
   };
-  const std::string config = dir_ + "/config.json";
-  EXPECT_EQ(refusal(dir_), str("glint: cannot open ", config, ": No such file or directory\n"));
+  const std::string config = dir_ / "config.json";
+  EXPECT_EQ(refusal(dir_.path()),
+            str("glint: cannot open ", config, ": No such file or directory\n"));
   ASSERT_TRUE(write_file_atomic(config, "not json").ok());
-  EXPECT_TRUE(refusal(dir_).starts_with(str("glint: ", config, ": line 1, column 1: ")));
+  EXPECT_TRUE(refusal(dir_.path()).starts_with(str("glint: ", config, ": line 1, column 1: ")));
   std::filesystem::remove(config);
   std::filesystem::copy_file(kTiny + "/config.json", config);
-  ASSERT_TRUE(write_file_atomic(dir_ + "/model.safetensors", "short").ok());
-  EXPECT_TRUE(
-      refusal(dir_).starts_with(str("glint: ", dir_, "/model.safetensors: the file is cut")));
+  dir_.write("model.safetensors", "short");
+  EXPECT_TRUE(refusal(dir_.path())
+                  .starts_with(str("glint: ", dir_.path(), "/model.safetensors: the file is cut")));
 }
 
 TEST_F(InspectTest, weights_that_are_missing_are_told_and_end_it_with_2) {
@@ -105,9 +101,9 @@ TEST_F(InspectTest, weights_that_are_missing_are_told_and_end_it_with_2) {
   config.set("vocab_size", 1024);
   config.set("eos_token_id", 1);
   config.set("num_hidden_layers", 2);
-  ASSERT_TRUE(write_file_atomic(dir_ + "/config.json", dump_json(config)).ok());
-  const std::string out = dir_ + "/synth";
-  ASSERT_EQ(glint({"synth", dir_ + "/config.json", out}).exit_code, 0);
+  dir_.write("config.json", dump_json(config));
+  const std::string out = dir_ / "synth";
+  ASSERT_EQ(glint({"synth", dir_ / "config.json", out}).exit_code, 0);
   config.set("num_hidden_layers", 4);
   ASSERT_TRUE(write_file_atomic(out + "/config.json", dump_json(config)).ok());
   const Outcome outcome = glint({"inspect", out, "--json"});
@@ -119,15 +115,15 @@ TEST_F(InspectTest, weights_that_are_missing_are_told_and_end_it_with_2) {
 }
 
 TEST_F(InspectTest, verify_names_file_and_tensor_of_a_nan) {
-  std::filesystem::copy_file(kTiny + "/config.json", dir_ + "/config.json");
-  std::filesystem::copy_file(kTiny + "/model.safetensors", dir_ + "/model.safetensors");
-  const std::string path = dir_ + "/model.safetensors";
+  std::filesystem::copy_file(kTiny + "/config.json", dir_ / "config.json");
+  std::filesystem::copy_file(kTiny + "/model.safetensors", dir_ / "model.safetensors");
+  const std::string path = dir_ / "model.safetensors";
   std::string bytes = read_file(path).value();
   bytes.replace(bytes.size() - 2, 2, "\xc0\x7f");
   ASSERT_TRUE(write_file_atomic(path, bytes).ok());
-  EXPECT_EQ(glint({"inspect", dir_}).exit_code, 0);
-  EXPECT_EQ(glint({"inspect", dir_, "-t", "2"}).err, "glint: --threads needs --verify\n");
-  const Outcome verified = glint({"inspect", dir_, "--verify"});
+  EXPECT_EQ(glint({"inspect", dir_.path()}).exit_code, 0);
+  EXPECT_EQ(glint({"inspect", dir_.path(), "-t", "2"}).err, "glint: --threads needs --verify\n");
+  const Outcome verified = glint({"inspect", dir_.path(), "--verify"});
   EXPECT_EQ(verified.exit_code, 2);
   EXPECT_TRUE(verified.err.starts_with(str("glint: ", path, ": tensor \"model."))) << verified.err;
   EXPECT_NE(verified.err.find("holds 1 value that is NaN or infinite"), std::string::npos);

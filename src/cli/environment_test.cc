@@ -5,10 +5,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/contains.h"
-#include "base/file.h"
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 
 namespace glint {
@@ -56,10 +55,10 @@ TEST(Environment, tokens_of_the_hub_come_from_a_variable_or_a_file) {
                            "TRANSFORMERS_OFFLINE", "HF_ENDPOINT"}) {
     unsetenv(name);
   }
-  char folder[] = "/tmp/glint-env-XXXXXX";
-  setenv("HF_HOME", mkdtemp(folder), 1);
+  const TestDir folder;
+  setenv("HF_HOME", folder.path().c_str(), 1);
   EXPECT_EQ(read_environment().hf_token, "");
-  ASSERT_TRUE(write_file_atomic(std::string(folder) + "/token", "hf_file\n").ok());
+  folder.write("token", "hf_file\n");
   EXPECT_EQ(read_environment().hf_token, "hf_file");
   setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", 1);
   EXPECT_EQ(read_environment().hf_token, "");
@@ -70,7 +69,6 @@ TEST(Environment, tokens_of_the_hub_come_from_a_variable_or_a_file) {
   EXPECT_FALSE(read_environment().hf_offline);
   setenv("HF_HUB_OFFLINE", "True", 1);
   EXPECT_TRUE(read_environment().hf_offline);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Environment, variables_of_other_servers_are_told_but_none_that_the_driver_obeys) {

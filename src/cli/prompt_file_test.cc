@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
-#include "checkpoint/test_files.h"
+#include "base/test_dir.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace glint {

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "base/test_dir.h"
+
 namespace glint {
 namespace {
 
 TEST(ResultFile, holds_machine_build_and_figures_with_their_ranges) {
-  const std::string path = testing::TempDir() + "glint-figures.json";
+  const TestDir dir;
+  const std::string path = dir / "figures.json";
   const BenchRun run = {
       .benchmark = "bench local",
       .options = Json::Object{{"model", "m"}},

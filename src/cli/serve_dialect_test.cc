@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "base/file.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "cli/serve_options.h"
 #include "server/flags/translate_flags.h"
 
@@ -34,9 +34,8 @@ std::vector<std::string> words(const std::string& line) {
 }
 
 std::string write_temporary(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + name;
-  EXPECT_TRUE(write_file_atomic(path, text).ok());
-  return path;
+  static const TestDir dir;
+  return dir.write(name, text);
 }
 
 TEST(ServeDialect, the_vllm_command_of_its_guide_works_whole) {
@@ -260,9 +259,8 @@ TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
 }
 
 TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
-  const std::string file =
-      write_temporary("serve_dialect_vllm.yaml",
-                      "model: m\nport: 9000\nmax-num-seqs: 4\nserved-model-name: [a, b]\n");
+  const std::string file = write_temporary(
+      "vllm.yaml", "model: m\nport: 9000\nmax-num-seqs: 4\nserved-model-name: [a, b]\n");
   const Served served = serve(Dialect::kVllm, {"--config", file, "--port", "9001"});
   EXPECT_EQ(served.error, "");
   EXPECT_EQ(served.options.model, "m");
@@ -272,9 +270,8 @@ TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
   const Served other = serve(Dialect::kVllm, {"dir", "--config", file});
   EXPECT_EQ(other.error, "");
   EXPECT_EQ(other.options.model, "dir");
-  const std::string drafts =
-      write_temporary("serve_dialect_spec.yaml",
-                      "speculative-config:\n  method: mtp\n  num_speculative_tokens: 5\n");
+  const std::string drafts = write_temporary(
+      "spec.yaml", "speculative-config:\n  method: mtp\n  num_speculative_tokens: 5\n");
   const std::string given = "--speculative-config.num_speculative_tokens 2 ";
   EXPECT_EQ(serve(Dialect::kVllm, words("m " + given + "--config " + drafts)).options.spec,
             "mtp:2");
@@ -283,8 +280,7 @@ TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
 }
 
 TEST(ServeDialect, errors_name_the_file_of_a_setting_unless_the_command_line_wins) {
-  const std::string file =
-      write_temporary("serve_dialect_named.yaml", "max_batch_size: 4\nport: 9000\n");
+  const std::string file = write_temporary("named.yaml", "max_batch_size: 4\nport: 9000\n");
   const auto named = [&](Dialect dialect, std::vector<std::string> args, const char* error) {
     args.insert(args.end(), {"--config", file});
     const Served served = serve(dialect, args);
@@ -296,7 +292,7 @@ TEST(ServeDialect, errors_name_the_file_of_a_setting_unless_the_command_line_win
             "--port is taken (port in " + file + ")");
   EXPECT_EQ(named(Dialect::kGlint, {"m", "--port", "1"}, "--port is taken"), "--port is taken");
   EXPECT_EQ(named(Dialect::kGlint, {"m"}, "--ports are many"), "--ports are many");
-  const std::string wrong = write_temporary("serve_dialect_size.yaml", "tp_size: two\n");
+  const std::string wrong = write_temporary("size.yaml", "tp_size: two\n");
   EXPECT_EQ(serve(Dialect::kTrtllm, {"m", "--config", wrong}).error,
             wrong + ": tp_size expects a number, got \"two\"");
   EXPECT_EQ(serve(Dialect::kVllm, words("m --data-parallel-size-local two")).error,
@@ -321,7 +317,7 @@ TEST(ServeDialect, json_that_is_none_is_refused) {
             std::string::npos);
   EXPECT_EQ(serve(Dialect::kVllm, words("m --compilation-config 3")).error, "");
   const auto file = [](Dialect dialect, const std::string& text) {
-    const std::string path = write_temporary("serve_dialect_group.yaml", text);
+    const std::string path = write_temporary("group.yaml", text);
     const Served served = serve(dialect, {"m", "--config", path});
     return served.error.empty() ? served.options.spec
                                 : served.error.substr(std::min(path.size(), served.error.size()));
@@ -340,7 +336,7 @@ TEST(ServeDialect, json_that_is_none_is_refused) {
 
 TEST(ServeDialect, json_may_be_written_as_the_file_writes_its_own) {
   const std::string file =
-      write_temporary("serve_dialect_json.yaml",
+      write_temporary("json.yaml",
                       "default-chat-template-kwargs:\n  enable_thinking: false\n"
                       "override-generation-config: {temperature: 0.5}\n");
   const Served served = serve(Dialect::kVllm, words("m --config " + file));
@@ -357,8 +353,7 @@ TEST(ServeDialect, switches_can_be_turned_off_in_every_spelling) {
   EXPECT_EQ(serve(Dialect::kVllm, words("m --no-enforce-eager")).error, "");
   EXPECT_TRUE(
       serve(Dialect::kVllm, words("m --no-enable-prefix-caching=false")).options.prefix_caching);
-  const std::string file =
-      write_temporary("serve_dialect_off.yaml", "no-enable-prefix-caching: true\n");
+  const std::string file = write_temporary("off.yaml", "no-enable-prefix-caching: true\n");
   EXPECT_FALSE(serve(Dialect::kVllm, words("m --config " + file)).options.prefix_caching);
   EXPECT_EQ(serve(Dialect::kVllm, words("m --no-max-num-seqs")).error,
             "unknown option \"--no-max-num-seqs\", did you mean --max-num-seqs?");
@@ -378,7 +373,7 @@ TEST(ServeDialect, what_has_no_meaning_is_told_as_it_was_written) {
             (Lines{"--no-enforce-eager", "--no-async-scheduling"}));
   EXPECT_EQ(told(Dialect::kGlint, "m --enforce-eager=true --async-scheduling=false"),
             (Lines{"--enforce-eager", "--async-scheduling false"}));
-  const std::string file = write_temporary("serve_dialect_told.yaml", "no-enforce-eager: true\n");
+  const std::string file = write_temporary("told.yaml", "no-enforce-eager: true\n");
   EXPECT_EQ(told(Dialect::kVllm, str("m --config ", file).c_str()), Lines{"no-enforce-eager"});
 }
 
@@ -456,15 +451,15 @@ TEST(ServeDialect, unknown_flags_are_refused_with_a_suggestion) {
   EXPECT_EQ(
       serve(Dialect::kVllm, words("m --schedule-conservativeness 1 --disable-radix-cache")).error,
       "unknown option \"--disable-radix-cache\"");
-  const std::string file = write_temporary("serve_dialect_bad.yaml",
-                                           "kv_cache_config:\n  dtype: fp8\nmax_batchsize: 3\n");
+  const std::string file =
+      write_temporary("bad.yaml", "kv_cache_config:\n  dtype: fp8\nmax_batchsize: 3\n");
   EXPECT_NE(serve(Dialect::kTrtllm, {"m", "--config", file}).error.find("max_batchsize"),
             std::string::npos);
 }
 
 TEST(ServeDialect, a_misspelt_key_of_a_group_is_refused_with_a_suggestion) {
   const auto error = [](const char* yaml) {
-    const std::string file = write_temporary("serve_dialect_group.yaml", yaml);
+    const std::string file = write_temporary("group.yaml", yaml);
     return serve(Dialect::kTrtllm, {"m", "--config", file}).error;
   };
   EXPECT_NE(error("kv_cache_config:\n  free_gpu_memory_fractoin: 0.8\n")

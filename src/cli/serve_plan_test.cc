@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
+
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -49,9 +50,9 @@ TEST(ServePlan, what_is_open_is_decided_by_the_checkpoint) {
 
 TEST(ServePlan, a_model_has_a_name_however_its_folder_is_reached) {
   namespace fs = std::filesystem;
-  const fs::path root = fs::path(testing::TempDir()) / "serve_plan_names";
+  const TestDir dir;
+  const fs::path root = dir.path();
   fs::create_directories(root / "GLM" / "part");
-  fs::remove(root / "glm-5");
   fs::create_directory_symlink("GLM", root / "glm-5");
   const auto name = [](const std::string& model) {
     ServeOptions options = tiny_options();
@@ -80,8 +81,8 @@ TEST(ServePlan, keys_of_flags_replace_those_of_the_environment) {
   ServeFacts facts = tiny_facts();
   facts.environment_keys = {"old"};
   ServeOptions options = tiny_options();
-  options.api_key_file = testing::TempDir() + "/serve_plan_keys";
-  std::ofstream(options.api_key_file) << "new";
+  const TestDir dir;
+  options.api_key_file = dir.write("keys", "new");
   EXPECT_EQ(plan_serve(options, {}, facts).value().server.access.api_keys,
             std::vector<std::string>{"new"});
 }

@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
+#include <filesystem>
+
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
 
 TEST(FileHash, is_what_git_and_sha256sum_say) {
-  char folder[] = "/tmp/glint-hash-XXXXXX";
-  const std::string path = std::string(mkdtemp(folder)) + "/x";
-  std::ofstream(path) << "hello\n";
+  const TestDir folder;
+  const std::string path = folder.write("x", "hello\n");
   bool stopped = false;
   const auto stop = [&] { return stopped; };
   EXPECT_EQ(sha256_of_file(path, stop).value(),
@@ -20,7 +20,7 @@ TEST(FileHash, is_what_git_and_sha256sum_say) {
   stopped = true;
   EXPECT_EQ(sha256_of_file(path, stop).error().message, "interrupted");
   stopped = false;
-  ASSERT_EQ(std::system(("rm -r " + std::string(folder)).c_str()), 0);
+  std::filesystem::remove(path);
   EXPECT_NE(sha256_of_file(path, stop).error().message.find("No such file"), std::string::npos);
 }
 

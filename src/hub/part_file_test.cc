@@ -2,25 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
 
 struct PartFileTest : testing::Test {
-  PartFileTest() {
-    char name[] = "/tmp/glint-parts-XXXXXX";
-    folder = mkdtemp(name);
-    path = folder + "/abc.glint.incomplete";
-  }
-  ~PartFileTest() override { std::filesystem::remove_all(folder); }
   PartFile open(std::int64_t size = 10, std::int64_t part_bytes = 4) const {
     return PartFile::open(path, size, part_bytes).value();
   }
-  std::string folder, path;
+  const TestDir folder;
+  const std::string path = folder / "abc.glint.incomplete";
 };
 
 TEST_F(PartFileTest, parts_come_in_any_order_and_are_known_to_the_next_program) {
@@ -38,16 +33,16 @@ TEST_F(PartFileTest, parts_come_in_any_order_and_are_known_to_the_next_program) 
   EXPECT_FALSE(file.is_complete());
   EXPECT_TRUE(file.append(1, "efgh").ok());
   EXPECT_TRUE(file.is_complete());
-  EXPECT_TRUE(file.finish(folder + "/abc").ok());
-  EXPECT_EQ(read_file(folder + "/abc").value(), "abcdefghij");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_TRUE(file.finish(folder / "abc").ok());
+  EXPECT_EQ(read_file(folder / "abc").value(), "abcdefghij");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST_F(PartFileTest, a_folder_in_the_place_of_the_whole_file_is_named) {
-  std::filesystem::create_directory(folder + "/abc");
-  const Status done = open().finish(folder + "/abc");
+  std::filesystem::create_directory(folder / "abc");
+  const Status done = open().finish(folder / "abc");
   ASSERT_FALSE(done.ok());
-  EXPECT_EQ(done.error().message, "cannot write \"" + folder + "/abc\": Is a directory");
+  EXPECT_EQ(done.error().message, "cannot write \"" + folder / "abc" + "\": Is a directory");
 }
 
 TEST_F(PartFileTest, what_belongs_to_another_file_is_not_used) {
@@ -55,9 +50,9 @@ TEST_F(PartFileTest, what_belongs_to_another_file_is_not_used) {
   EXPECT_EQ(open(11, 4).bytes_done(), 0);
   EXPECT_TRUE(open(11, 4).append(0, "abcd").ok());
   // A record that says more than there can be.
-  ASSERT_TRUE(write_file_atomic(folder + "/abc.glint.parts", std::string(48, 'x')).ok());
+  folder.write("abc.glint.parts", std::string(48, 'x'));
   EXPECT_EQ(open(11, 5).bytes_done(), 0);
-  std::filesystem::remove(folder + "/abc.glint.parts");
+  std::filesystem::remove(folder / "abc.glint.parts");
   EXPECT_EQ(open(11, 5).bytes_done(), 0);
 }
 
@@ -82,9 +77,9 @@ TEST_F(PartFileTest, restarts_as_one_part) {
 }
 
 TEST_F(PartFileTest, what_cannot_be_written_is_said) {
-  const auto bad = PartFile::open(folder + "/none/x", 1, 1);
+  const auto bad = PartFile::open(folder / "none/x", 1, 1);
   EXPECT_NE(bad.error().message.find("No such file or directory"), std::string::npos);
-  EXPECT_TRUE(PartFile::open(folder + "/empty", 0, 4).value().is_complete());
+  EXPECT_TRUE(PartFile::open(folder / "empty", 0, 4).value().is_complete());
 }
 
 }  // namespace

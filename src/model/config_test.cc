@@ -3,9 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
-#include "base/file.h"
+#include "base/test_dir.h"
 #include "model/kv_store.h"
 
 namespace glint {
@@ -283,13 +282,10 @@ TEST(Config, refuses_yarn_that_it_does_not_know) {
 
 class ConfigFile : public testing::Test {
  protected:
-  std::string write(std::string_view text) {
-    EXPECT_TRUE(write_file_atomic(path_, text).ok());
-    return path_;
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
+  std::string write(std::string_view text) { return dir_.write("config.json", text); }
 
-  const std::string path_ = testing::TempDir() + "/config_test.json";
+  const TestDir dir_;
+  const std::string path_ = dir_ / "config.json";
 };
 
 TEST_F(ConfigFile, errors_name_the_file) {

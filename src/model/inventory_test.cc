@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/test_dir.h"
 #include "checkpoint/test_files.h"
 #include "model/release.h"
 #include "model/test_config.h"

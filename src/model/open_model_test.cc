@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/str.h"
-#include "checkpoint/test_files.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/file.h"
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/test_config.h"

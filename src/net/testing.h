@@ -1,5 +1,5 @@
 // For tests of net/: a client of plain system calls, so that what stands on the wire is what the
-// test says, and a certificate made by the openssl program.
+// test says.
 #pragma once
 
 #include <arpa/inet.h>
@@ -11,8 +11,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -171,28 +169,5 @@ inline std::unique_ptr<HttpServer> serve(HttpServer::Handler handler,
   EXPECT_TRUE(server.ok()) << server.error().message;
   return std::move(server).value();
 }
-
-// A folder of the test's own, removed at its end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "glint-net-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
-  // NAME.pem and NAME.key for "localhost" and 127.0.0.1.
-  void make_certificate(const std::string& name) const {
-    const std::string command =
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "
-        "/CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout " +
-        *this / (name + ".key") + " -out " + *this / (name + ".pem") + " 2>/dev/null";
-    ASSERT_EQ(std::system(command.c_str()), 0);
-  }
-
- private:
-  std::string path_;
-};
 
 }  // namespace glint

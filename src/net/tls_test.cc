@@ -4,14 +4,25 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 
+#include "base/test_dir.h"
 #include "net/http_client.h"
 #include "net/testing.h"
 
 namespace glint {
 namespace {
 
-HttpServerOptions tls_options(const TemporaryFolder& folder, const std::string& name) {
+// NAME.pem and NAME.key for "localhost" and 127.0.0.1.
+void make_certificate(const TestDir& folder, const std::string& name) {
+  const std::string command =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "
+      "/CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout " +
+      folder / (name + ".key") + " -out " + folder / (name + ".pem") + " 2>/dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+}
+
+HttpServerOptions tls_options(const TestDir& folder, const std::string& name) {
   HttpServerOptions options;
   options.tls_certificate = folder / (name + ".pem");
   options.tls_key = folder / (name + ".key");
@@ -28,8 +39,8 @@ std::string output_of(const std::string& command) {
 }
 
 TEST(Tls, our_client_and_curl_are_served) {
-  TemporaryFolder folder;
-  folder.make_certificate("a");
+  const TestDir folder;
+  make_certificate(folder, "a");
   const auto server = serve(echo, tls_options(folder, "a"));
   HttpClient client("https://127.0.0.1:" + std::to_string(server->port()),
                     {.ca_file = folder / "a.pem"});
@@ -47,8 +58,8 @@ TEST(Tls, our_client_and_curl_are_served) {
 }
 
 TEST(Tls, old_protocols_and_weak_ciphers_are_refused) {
-  TemporaryFolder folder;
-  folder.make_certificate("a");
+  const TestDir folder;
+  make_certificate(folder, "a");
   const auto server = serve(echo, tls_options(folder, "a"));
   const std::string connect =
       "openssl s_client -brief -connect 127.0.0.1:" + std::to_string(server->port());
@@ -62,9 +73,9 @@ TEST(Tls, old_protocols_and_weak_ciphers_are_refused) {
 }
 
 TEST(Tls, certificates_that_are_not_trusted_are_refused_by_the_client) {
-  TemporaryFolder folder;
-  folder.make_certificate("a");
-  folder.make_certificate("b");
+  const TestDir folder;
+  make_certificate(folder, "a");
+  make_certificate(folder, "b");
   const auto server = serve(echo, tls_options(folder, "a"));
   const std::string name = "https://127.0.0.1:" + std::to_string(server->port());
   HttpClient wrong(name, {.ca_file = folder / "b.pem"});
@@ -76,8 +87,8 @@ TEST(Tls, certificates_that_are_not_trusted_are_refused_by_the_client) {
 }
 
 TEST(Tls, streams_end_and_disconnects_are_noticed) {
-  TemporaryFolder folder;
-  folder.make_certificate("a");
+  const TestDir folder;
+  make_certificate(folder, "a");
   std::atomic<int> num_gone = 0;
   Exchanges exchanges;
   const auto server = serve(exchanges.handler(), tls_options(folder, "a"));
@@ -100,8 +111,8 @@ TEST(Tls, streams_end_and_disconnects_are_noticed) {
 }
 
 TEST(Tls, peers_that_speak_no_tls_or_nothing_are_closed) {
-  TemporaryFolder folder;
-  folder.make_certificate("a");
+  const TestDir folder;
+  make_certificate(folder, "a");
   HttpServerOptions options = tls_options(folder, "a");
   options.limits.header_seconds = 0.1;
   const auto server = serve(echo, options);
@@ -113,8 +124,8 @@ TEST(Tls, peers_that_speak_no_tls_or_nothing_are_closed) {
 }
 
 TEST(Tls, the_server_shuts_down_under_open_connections) {
-  TemporaryFolder folder;
-  folder.make_certificate("a");
+  const TestDir folder;
+  make_certificate(folder, "a");
   Exchanges exchanges;
   auto server = serve(exchanges.handler(), tls_options(folder, "a"));
   HttpClient client("https://127.0.0.1:" + std::to_string(server->port()),
@@ -130,9 +141,9 @@ TEST(Tls, the_server_shuts_down_under_open_connections) {
 }
 
 TEST(Tls, files_that_do_not_fit_are_refused_in_one_sentence) {
-  TemporaryFolder folder;
-  folder.make_certificate("a");
-  folder.make_certificate("b");
+  const TestDir folder;
+  make_certificate(folder, "a");
+  make_certificate(folder, "b");
   const auto error = [&](const std::string& certificate, const std::string& key) {
     HttpServerOptions options;
     options.tls_certificate = certificate;

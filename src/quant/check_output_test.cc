@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard.h"

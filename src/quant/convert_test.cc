@@ -8,9 +8,9 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/test_files.h"
 #include "quant/check_output.h"
 #include "quant/file_hash.h"
 #include "quant/testing.h"

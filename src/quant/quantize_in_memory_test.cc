@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
-#include "checkpoint/test_files.h"
 #include "quant/convert.h"
 
 namespace glint {

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
-#include "checkpoint/test_files.h"
 #include "model/synthetic.h"
 
 namespace glint {

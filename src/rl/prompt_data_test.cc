@@ -1,12 +1,9 @@
 #include "rl/prompt_data.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace glint {
@@ -14,13 +11,9 @@ namespace {
 
 class PromptData : public testing::Test {
  protected:
-  PromptData() { std::filesystem::create_directories(dir_); }
-  ~PromptData() override { std::filesystem::remove_all(dir_); }
-
   Result<std::vector<TrainPrompt>> read(const std::string& contents, const std::string& slice = "",
                                         bool template_too = false) {
-    std::ofstream(path_) << contents;
-    return read_train_prompts({.path = path_ + slice,
+    return read_train_prompts({.path = dir_.write("rows.jsonl", contents) + slice,
                                .dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny"),
                                .apply_chat_template = template_too,
                                .max_prompt_tokens = 100});
@@ -31,8 +24,7 @@ class PromptData : public testing::Test {
     EXPECT_NE(read_in.error().message.find(words), std::string::npos) << read_in.error().message;
   }
 
-  const std::string dir_ = str(testing::TempDir(), "glint_prompts_", ::getpid());
-  const std::string path_ = dir_ + "/rows.jsonl";
+  const TestDir dir_;
 };
 
 TEST_F(PromptData, TextsMessagesAndLabels) {

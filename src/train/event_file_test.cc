@@ -1,12 +1,11 @@
 #include "train/event_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/str.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -24,7 +23,8 @@ TEST(EventFile, ARecordIsFramedWithMaskedChecksums) {
 }
 
 TEST(EventFile, NumbersWithASlashInTheirNamesAreScalars) {
-  const std::string dir = str(testing::TempDir(), "/event_file_test/", getpid());
+  const TestDir temporary;
+  const std::string dir = temporary / "new/events";
   EventFile events = EventFile::open(dir, 7).value();
   ASSERT_TRUE(
       events.add(7, Json::Object{{"round", 7}, {"a/b", 0.5}, {"c/d", 3}, {"e/f", "x"}}).ok());

@@ -1,23 +1,23 @@
 #include "train/round_log.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/str.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
 
 class RoundLogTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
   RoundLog open(std::int64_t end) { return RoundLog::open(path_, "round", end).value(); }
+  void write(const std::string& text) { dir_.write("logs/log.jsonl", text); }
   std::string contents() { return read_file(path_).value(); }
 
-  const std::string path_ = str(testing::TempDir(), "/round_log_test/", getpid(), "/log.jsonl");
+  const TestDir dir_;
+  const std::string path_ = dir_ / "logs/log.jsonl";  // in a folder that the log makes
 };
 
 TEST_F(RoundLogTest, RoundsThatAreDoneAgainAreDropped) {
@@ -45,7 +45,7 @@ TEST_F(RoundLogTest, LinesThatAreTakenOutOfMemoryStayInTheFile) {
 
 TEST_F(RoundLogTest, ALineThatWasCutShortIsDropped) {
   ASSERT_TRUE(open(0).add(Json::Object{{"round", 0}}).ok());
-  ASSERT_TRUE(write_file_atomic(path_, contents() + "{\"round\":1,\"x").ok());
+  write(contents() + "{\"round\":1,\"x");
   EXPECT_EQ(open(5).lines().size(), 1u);
   EXPECT_EQ(contents(), "{\"round\":0}\n");
 }
@@ -62,9 +62,8 @@ TEST_F(RoundLogTest, OfALargeLogTheNewestIsRead) {
 }
 
 TEST_F(RoundLogTest, AFileOfOthersStaysAsItIs) {
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
   const std::string rows = "{\"messages\": []}\n";
-  ASSERT_TRUE(write_file_atomic(path_, rows).ok());
+  write(rows);
   const Result<RoundLog> log = RoundLog::open(path_, "round", 0);
   ASSERT_FALSE(log.ok());
   EXPECT_NE(log.error().message.find("no log of a run"), std::string::npos);
@@ -72,8 +71,7 @@ TEST_F(RoundLogTest, AFileOfOthersStaysAsItIs) {
 }
 
 TEST_F(RoundLogTest, ALogWhoseFirstLineWasCutShortBeginsAnew) {
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
-  ASSERT_TRUE(write_file_atomic(path_, "{\"rou").ok());
+  write("{\"rou");
   EXPECT_TRUE(open(0).lines().empty());
   EXPECT_EQ(contents(), "");
 }

@@ -1,9 +1,9 @@
 // Weights that change between steps, profiles, progress, and requests that fail.
 #include <cstring>
-#include <filesystem>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/test_dir.h"
 #include "checkpoint/memory_source.h"
 #include "executor/harness.h"
 #include "ops/testing/late_ops.h"
@@ -21,12 +21,10 @@ Request plain_request(RequestId id) {
 // The bundled model with some bytes of its files changed.
 class Variant {
  public:
-  explicit Variant(const std::string& name) : dir_(testing::TempDir() + "executor_" + name) {
-    std::filesystem::create_directories(dir_);
+  Variant() {
     config_ = read_file(kModelDir + "/config.json").value();
     weights_ = read_file(kModelDir + "/model.safetensors").value();
   }
-  ~Variant() { std::filesystem::remove_all(dir_); }
 
   void replace_in_config(const std::string& from, const std::string& to) {
     config_.replace(config_.find(from), from.size(), to);
@@ -51,13 +49,14 @@ class Variant {
     }
   }
   const std::string& write() {
-    EXPECT_TRUE(write_file_atomic(dir_ + "/config.json", config_).ok());
-    EXPECT_TRUE(write_file_atomic(dir_ + "/model.safetensors", weights_).ok());
-    return dir_;
+    dir_.write("config.json", config_);
+    dir_.write("model.safetensors", weights_);
+    return dir_.path();
   }
 
  private:
-  std::string dir_, config_, weights_;
+  const TestDir dir_;
+  std::string config_, weights_;
 };
 
 std::uint16_t negated(std::uint16_t bf16) { return bf16 ^ 0x8000; }
@@ -76,7 +75,7 @@ void disturb(Variant& variant) {
 
 TEST(UpdateWeights, is_as_if_the_other_checkpoint_had_been_loaded) {
   for (const Packing packing : {Packing::kAlways, Packing::kNever}) {
-    Variant variant("update");
+    Variant variant;
     disturb(variant);
     const std::string& dir = variant.write();
     const auto load = [&](const std::string& from) {
@@ -103,7 +102,7 @@ TEST(UpdateWeights, is_as_if_the_other_checkpoint_had_been_loaded) {
 }
 
 TEST(UpdateWeights, recorded_steps_go_on_with_the_new_weights) {
-  Variant variant("recorded");
+  Variant variant;
   disturb(variant);
   const std::string& dir = variant.write();
   const std::vector<Request> requests = {plain_request(1), plain_request(2)};
@@ -121,7 +120,7 @@ TEST(UpdateWeights, recorded_steps_go_on_with_the_new_weights) {
 }
 
 TEST(UpdateWeights, may_come_from_memory) {
-  Variant variant("memory");
+  Variant variant;
   disturb(variant);
   const std::string& dir = variant.write();
   const auto other = load_model(dir), model = load_model(kModelDir);
@@ -153,21 +152,21 @@ TEST(UpdateWeights, that_fail_leave_the_old_ones) {
     EXPECT_NE(status.error().message.find(word), std::string::npos) << status.error().message;
     EXPECT_EQ(Harness(*model, {}).run(requests).at(1).tokens, old.at(1).tokens) << word;
   };
-  Variant config("config");
+  Variant config;
   disturb(config);
   config.replace_in_config("\"index_topk\": 256", "\"index_topk\": 128");
   refused(config, "another model");
-  Variant missing("missing");
+  Variant missing;
   disturb(missing);
   missing.replace_in_header("model.layers.4.mlp.experts.15.down_proj.weight",
                             "model.layers.4.mlp.experts.15.down_prxj.weight");
   refused(missing, "experts.15.down_proj");
   // 16 bits each, of another kind: one that is computed with as f32, and one that is no weight.
-  Variant half("half");
+  Variant half;
   disturb(half);
   half.replace_in_header("\"BF16\"", "\"F16\" ");
   refused(half, "not in the formats of the loaded ones");
-  Variant integers("integers");
+  Variant integers;
   disturb(integers);
   integers.replace_in_header("\"BF16\"", "\"I16\" ");
   refused(integers, "I16");
@@ -175,7 +174,7 @@ TEST(UpdateWeights, that_fail_leave_the_old_ones) {
 }
 
 TEST(Executor, logits_that_are_no_numbers_fail_the_request_and_no_other) {
-  Variant variant("nan");
+  Variant variant;
   variant.change("model.norm.weight", no_number);
   const auto model = load_model(variant.write());
   for (const int drafts : {0, 2}) {
@@ -197,7 +196,8 @@ TEST(Executor, logits_that_are_no_numbers_fail_the_request_and_no_other) {
 
 // Also on a device that repeats whole steps as graphs.
 void expect_profile_of_steps(LoadedModel& model) {
-  const std::string path = testing::TempDir() + "executor_profile.json";
+  const TestDir dir;
+  const std::string path = dir / "profile.json";
   Harness harness(model, {.max_drafts = 1});
   using Kind = ExecutorCommand::Kind;
   ModelExecutor& executor = harness.executor();
@@ -225,9 +225,9 @@ void expect_profile_of_steps(LoadedModel& model) {
   EXPECT_EQ(counts["moe"], 4 * steps + counts["mtp_in"]);
   EXPECT_GT(counts["mtp_in"], 0);
   EXPECT_EQ(executor.progress(), "idle");
-  ASSERT_TRUE(executor.control({.kind = Kind::kStartProfile, .path = testing::TempDir()}).ok());
+  ASSERT_TRUE(executor.control({.kind = Kind::kStartProfile, .path = dir.path()}).ok());
   ASSERT_TRUE(executor.control({.kind = Kind::kStopProfile}).ok());
-  EXPECT_TRUE(file_exists(testing::TempDir() + "glint_profile.json"));
+  EXPECT_TRUE(file_exists(dir / "glint_profile.json"));
 }
 
 TEST(Executor, a_profile_holds_the_operations_of_its_steps) {

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/test_dir.h"
 #include "executor/harness.h"
 #include "ops/logit_rows.h"
 #include "runtime/score.h"
@@ -162,14 +163,12 @@ TEST(Drafts, later_guesses_go_on_from_the_layers_own_hidden_states) {
 
 // A model whose later drafts reuse the first one's keys.
 TEST(Drafts, shared_keys_leave_answers_alone_and_do_not_depend_on_the_batch) {
-  const std::string dir = testing::TempDir() + "executor_shared_keys";
-  std::filesystem::create_directories(dir);
-  std::filesystem::copy_file(kModelDir + "/model.safetensors", dir + "/model.safetensors",
-                             std::filesystem::copy_options::overwrite_existing);
+  const TestDir dir;
+  std::filesystem::copy_file(kModelDir + "/model.safetensors", dir / "model.safetensors");
   std::string config = read_file(kModelDir + "/config.json").value();
   config.insert(config.find('{') + 1, "\"index_share_for_mtp_iteration\": true,");
-  ASSERT_TRUE(write_file_atomic(dir + "/config.json", config).ok());
-  const std::unique_ptr<LoadedModel> model = load_model(dir);
+  dir.write("config.json", config);
+  const std::unique_ptr<LoadedModel> model = load_model(dir.path());
   ASSERT_TRUE(model->config().index_share_for_mtp_iteration);
 
   std::vector<Request> requests;
@@ -187,7 +186,6 @@ TEST(Drafts, shared_keys_leave_answers_alone_and_do_not_depend_on_the_batch) {
   }
   EXPECT_GT(accepted, 40);
   expect_guesses_by_hand(*model, requests[2], together.at(3), 3);
-  std::filesystem::remove_all(dir);
 }
 
 TEST(Drafts, a_stop_id_inside_the_accepted_run_ends_the_answer_there) {

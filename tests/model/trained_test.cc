@@ -9,8 +9,8 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
-#include "checkpoint/test_files.h"
 #include "model/backends_under_test.h"
 #include "model/npy_data.h"
 #include "quant/convert.h"

@@ -1,7 +1,6 @@
 // Gradients against transformers' autograd in fp64 (tests/golden/gradients holds what
 // tools/make_gradient_goldens.py wrote), and the forward pass of training against that of serving.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
 #include "cli/id_file.h"
@@ -130,8 +130,8 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
     EXPECT_NEAR(sums.mtp_mean(), losses[1], relative / 10);
   }
 
-  const std::string path =
-      str(testing::TempDir(), "/glint_", golden.name, "_", ::getpid(), ".safetensors");
+  const TestDir temporary;
+  const std::string path = temporary / "gradients.safetensors";
   std::vector<float> numbers;
   trained.parameters->fetch();
   const auto gradient = [&](std::size_t i) {
@@ -143,7 +143,6 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
   for (const Parameter& p : trained.parameters->all()) trained_tensors.push_back(p.tensor);
   ASSERT_TRUE(write_parameter_file(trained_tensors, gradient, path).ok());
   const MappedFile file = MappedFile::open(path).value();
-  std::remove(path.c_str());
   const auto norms = read_npy<double>(dir + "/norms.npy", "<f8");
   const auto values = read_npy<float>(dir + "/values.npy", "<f4");
   const auto tensors = tensors_of(file.bytes());

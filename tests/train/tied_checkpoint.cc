@@ -1,26 +1,16 @@
 #include "train/tied_checkpoint.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "base/file.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard.h"
 
 namespace glint {
 
-TiedCheckpoint::TiedCheckpoint(const std::string& from)
-    : dir_(str(testing::TempDir(), "/glint_tied_", ::getpid(), "_",
-               std::filesystem::path(from).filename().string())) {
-  std::filesystem::create_directories(dir_);
+TiedCheckpoint::TiedCheckpoint(const std::string& from) {
   Json config = parse_json(read_file(from + "/config.json").value()).value();
   config.set("tie_word_embeddings", true);
-  std::ofstream(dir_ + "/config.json") << dump_json(config);
+  dir_.write("config.json", dump_json(config));
   const MappedFile file = MappedFile::open(from + "/model.safetensors").value();
   std::vector<TensorSpec> specs;
   std::string data;
@@ -30,9 +20,7 @@ TiedCheckpoint::TiedCheckpoint(const std::string& from)
     specs.push_back({.name = tensor.name, .type = tensor.type, .shape = tensor.shape});
     data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
   }
-  std::ofstream(dir_ + "/model.safetensors", std::ios::binary) << shard_head(specs) << data;
+  dir_.write("model.safetensors", shard_head(specs) + data);
 }
-
-TiedCheckpoint::~TiedCheckpoint() { std::filesystem::remove_all(dir_); }
 
 }  // namespace glint

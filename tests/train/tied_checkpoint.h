@@ -3,20 +3,19 @@
 
 #include <string>
 
+#include "base/test_dir.h"
+
 namespace glint {
 
 class TiedCheckpoint {
  public:
   // The copy is made from `from`, which has one file.
   explicit TiedCheckpoint(const std::string& from);
-  ~TiedCheckpoint();
-  TiedCheckpoint(const TiedCheckpoint&) = delete;
-  TiedCheckpoint& operator=(const TiedCheckpoint&) = delete;
 
-  const std::string& dir() const { return dir_; }
+  const std::string& dir() const { return dir_.path(); }
 
  private:
-  std::string dir_;
+  TestDir dir_;
 };
 
 }  // namespace glint

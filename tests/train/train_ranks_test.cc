@@ -16,6 +16,7 @@
 #include "base/owned_fd.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "model/backends_under_test.h"
 #include "ops/testing/late_ops.h"
 #include "runtime/rank_memory.h"
@@ -347,13 +348,12 @@ std::map<std::string, std::string> files_of(const std::string& dir) {
 void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSmall,
                             bool with_mtp = true, decltype(&backends) make = &backends) {
   SCOPED_TRACE(str(dir, ", ", describe(shape)));
-  const std::string base =
-      str(std::filesystem::temp_directory_path().string(), "/peers_", ::getpid());
+  const TestDir base;
   const auto sequences = plain(some_tokens({12, 30, 21, 18}));
   const auto threads = open_trainer(dir, shape, with_mtp);
   learn(*threads, 2);
   const auto scores = threads->pass().score(sequences, 0.7f, 64).value();
-  ASSERT_TRUE(threads->save(base + "/threads", Json::Object{}).ok());
+  ASSERT_TRUE(threads->save(base / "threads", Json::Object{}).ok());
   ThreadPool pool(1);
   const ModelTensor embedding = model_tensors(threads->ranks().model().config())[0];
   const std::vector<float> embedded = threads->weights().read(embedding, pool);
@@ -385,8 +385,8 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
       EXPECT_EQ(trainer->weights().read(embedding, own),
                 take_part(embedding, box_of(embedding, shard), embedded));
     }
-    ASSERT_TRUE(trainer->save(base + "/processes", Json::Object{}).ok());
-    ASSERT_TRUE(trainer->save(base + "/processes", Json::Object{}).ok());  // it is there
+    ASSERT_TRUE(trainer->save(base / "processes", Json::Object{}).ok());
+    ASSERT_TRUE(trainer->save(base / "processes", Json::Object{}).ok());  // it is there
     // The first stops: all do, and go on.
     const auto stopped = trainer->pass().add(sequences, {}, 8, [&] { return !peers.is_first(); });
     EXPECT_EQ(stopped.error().message, "interrupted");
@@ -397,7 +397,7 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
     EXPECT_FALSE(failed.ok());
     EXPECT_EQ(trainer->describe_ranks().as_array().size(), static_cast<std::size_t>(peers.size()));
     // The checkpoint is taken up.
-    const std::string saved = base + "/processes/step-2";
+    const std::string saved = base / "processes/step-2";
     const auto again =
         Trainer::open(
             {.model = options_of(saved, shape, with_mtp), .peers = peers, .gathers = true}, make(1))
@@ -416,10 +416,9 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
     ranks.emplace_back([&, rank] { rank_of_processes(rank); });
   }
   for (std::thread& rank : ranks) rank.join();
-  const auto expected = files_of(base + "/threads"), found = files_of(base + "/processes");
+  const auto expected = files_of(base / "threads"), found = files_of(base / "processes");
   EXPECT_GT(expected.size(), 5u);
   EXPECT_TRUE(found == expected);
-  std::filesystem::remove_all(base);
 }
 
 TEST(Trainer, ranks_that_are_processes_have_the_bits_of_threads) {
@@ -522,44 +521,42 @@ TEST(Trainer, ranks_compute_with_the_weights_that_are_written) {
   const auto tokens = plain(some_tokens({30, 21}));
   for (const MeshShape& shape : {MeshShape{.tp = 2}, {.ep = 2, .dp = 2}, {.tp = 2, .ep = 2}}) {
     SCOPED_TRACE(describe(shape));
-    const std::string out = str(testing::TempDir(), "/glint_rank_weights_", ::getpid());
+    const TestDir out;
     const auto trainer = open_trainer(kTiny, shape);
     learn(*trainer, 1);
-    ASSERT_TRUE(trainer->save(out, Json::Object{}).ok());
+    ASSERT_TRUE(trainer->save(out.path(), Json::Object{}).ok());
     const auto read =
-        Trainer::open({.model = options_of(out + "/step-1", shape)}, backends(shape.num_ranks()))
+        Trainer::open({.model = options_of(out / "step-1", shape)}, backends(shape.num_ranks()))
             .value();
     const auto expected = trainer->pass().score(tokens, 1, 64).value();
     const auto scores = read->pass().score(tokens, 1, 64).value();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       EXPECT_EQ(scores[i].served, expected[i].served);
     }
-    std::filesystem::remove_all(out);
   }
 }
 
 TEST(Trainer, a_checkpoint_goes_on_over_other_ranks) {
-  const std::string out = str(testing::TempDir(), "/glint_train_ranks_", ::getpid());
+  const TestDir out;
   const auto whole = open_trainer(kTiny, {});
   learn(*whole, 4);
   const MeshShape shape = {.tp = 2};
   const auto first = open_trainer(kTiny, shape);
   learn(*first, 2);
-  ASSERT_TRUE(first->save(out, Json::Object{}).ok());
+  ASSERT_TRUE(first->save(out.path(), Json::Object{}).ok());
   learn(*first, 2);
   for (const MeshShape& other : {MeshShape{}, shape, {.ep = 2, .pp = 2, .dp = 2}}) {
     SCOPED_TRACE(describe(other));
     const auto next =
-        Trainer::open({.model = options_of(out + "/step-2", other)}, backends(other.num_ranks()))
+        Trainer::open({.model = options_of(out / "step-2", other)}, backends(other.num_ranks()))
             .value();
-    ASSERT_TRUE(next->restore(out + "/step-2").ok());
+    ASSERT_TRUE(next->restore(out / "step-2").ok());
     learn(*next, 2);
     EXPECT_LT(relative_difference(weights_of(*whole), weights_of(*next)), 1e-5);
     if (other == shape) {
       EXPECT_EQ(weights_of(*next), weights_of(*first));
     }
   }
-  std::filesystem::remove_all(out);
 }
 
 TEST(Trainer, a_gradient_that_is_no_number_on_one_rank_changes_no_weight_of_any) {

@@ -3,7 +3,6 @@
 #include "train/trainer.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "model/backends_under_test.h"
 #include "ops/testing/late_ops.h"
@@ -25,12 +25,6 @@ namespace fs = std::filesystem;
 
 const std::string kGoldens = str(GLINT_SOURCE_DIR, "/tests/golden/");
 const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
-
-struct Folder {
-  Folder() : path(str(testing::TempDir(), "/glint_trainer_", ::getpid())) { fs::remove_all(path); }
-  ~Folder() { fs::remove_all(path); }
-  const std::string path;
-};
 
 std::unique_ptr<Trainer> open(const std::string& dir, std::unique_ptr<Backend> ops,
                               DType dtype = DType::kF32) {
@@ -89,15 +83,15 @@ std::vector<float> log_probs_of(Trainer& trainer) {
 TEST(Trainer, what_is_saved_computes_the_same_bits) {
   for (const char* const name : {"odd", "real_heads", "glm52_sharing"}) {
     SCOPED_TRACE(name);
-    const Folder out;
+    const TestDir out;
     const auto trainer = open(kGoldens + name);
     const std::vector<float> before = log_probs_of(*trainer);
     learn(*trainer, 2);
     const std::vector<float> after = log_probs_of(*trainer);
     EXPECT_FALSE(same_bits(before, after));
-    ASSERT_TRUE(trainer->save(out.path, Json::Object{{"at", 2}}).ok());
-    EXPECT_EQ(Trainer::find_latest(out.path).value(), out.path + "/step-2");
-    const auto again = open(out.path + "/step-2");
+    ASSERT_TRUE(trainer->save(out.path(), Json::Object{{"at", 2}}).ok());
+    EXPECT_EQ(Trainer::find_latest(out.path()).value(), out / "step-2");
+    const auto again = open(out / "step-2");
     EXPECT_TRUE(same_bits(log_probs_of(*again), after));
     EXPECT_TRUE(same_bits(weights_of(*again), weights_of(*trainer)));
     // And another model takes the weights over from memory.
@@ -111,11 +105,11 @@ TEST(Trainer, what_is_saved_computes_the_same_bits) {
 
 // One whose memory the host may not read, and where everything is done as late as it may be.
 TEST(Trainer, a_large_state_is_read_as_it_was_written) {
-  const Folder out;
+  const TestDir out;
   const auto trainer = open(kTiny);
   const std::string answers((std::size_t{256} << 20) + 1, '1');
-  ASSERT_TRUE(trainer->save(out.path, answers).ok());
-  const Result<Json> state = open(out.path + "/step-0")->restore(out.path + "/step-0");
+  ASSERT_TRUE(trainer->save(out.path(), answers).ok());
+  const Result<Json> state = open(out / "step-0")->restore(out / "step-0");
   ASSERT_TRUE(state.ok()) << state.error().message;
   EXPECT_TRUE(state.value() == Json(answers));
 }
@@ -133,29 +127,29 @@ TEST(Trainer, another_device_gives_the_bits_of_the_host) {
 
 TEST(Trainer, two_halves_are_the_whole) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const Folder out;
+    const TestDir out;
     const auto whole = open(kTiny, dtype);
     learn(*whole, 2);
-    ASSERT_TRUE(whole->save(out.path, Json::Object{{"seed", 7}}).ok());
+    ASSERT_TRUE(whole->save(out.path(), Json::Object{{"seed", 7}}).ok());
     learn(*whole, 2);
-    const auto second = open(out.path + "/step-2", dtype, 1);  // threads do not matter
-    const Json state = second->restore(out.path + "/step-2").value();
+    const auto second = open(out / "step-2", dtype, 1);  // threads do not matter
+    const Json state = second->restore(out / "step-2").value();
     EXPECT_EQ(state.find("seed")->as_int(), 7);
     EXPECT_EQ(second->steps_done(), 2);
     learn(*second, 2);
     EXPECT_TRUE(same_bits(weights_of(*second), weights_of(*whole)));
-    ASSERT_TRUE(second->save(out.path, {}).ok());
-    EXPECT_EQ(read_file(out.path + "/latest_checkpointed_iteration.txt").value(), "4\n");
+    ASSERT_TRUE(second->save(out.path(), {}).ok());
+    EXPECT_EQ(read_file(out / "latest_checkpointed_iteration.txt").value(), "4\n");
   }
 }
 
 TEST(Trainer, frozen_weights_and_other_files_stay) {
-  const Folder out;
+  const TestDir out;
   const auto trainer = open(kTiny);
   learn(*trainer, 1);
-  ASSERT_TRUE(trainer->save(out.path, {}).ok());
+  ASSERT_TRUE(trainer->save(out.path(), {}).ok());
   auto before = Checkpoint::open(kTiny).value();
-  auto after = Checkpoint::open(out.path + "/step-1").value();
+  auto after = Checkpoint::open(out / "step-1").value();
   std::size_t frozen = 0;
   for (const StoredTensor& tensor : before.source().tensors()) {
     const StoredTensor* const now = after.source().find(tensor.name);
@@ -170,42 +164,42 @@ TEST(Trainer, frozen_weights_and_other_files_stay) {
   }
   EXPECT_GT(frozen, 0u);
   for (const char* name : {"config.json", "tokenizer.json", "chat_template.jinja"}) {
-    EXPECT_EQ(read_file(str(out.path, "/step-1/", name)).value(),
+    EXPECT_EQ(read_file(out / str("step-1/", name)).value(),
               read_file(str(kTiny, "/", name)).value());
   }
 }
 
 TEST(Trainer, leftovers_do_not_stand_in_the_way_and_changed_files_are_found) {
-  const Folder out;
+  const TestDir out;
   const auto trainer = open(kGoldens + "odd");
   learn(*trainer, 1);
   // Killed while it wrote, and after the rename before the tracker.
   for (const char* name : {"/step-1.partial", "/step-1"}) {
-    fs::create_directories(out.path + name);
-    std::ofstream(str(out.path, name, "/junk")) << "junk";
+    fs::create_directories(out.path() + name);
+    std::ofstream(str(out.path(), name, "/junk")) << "junk";
   }
-  fs::create_directories(out.path + "/step-7.partial");
-  EXPECT_EQ(Trainer::find_latest(out.path).value(), std::nullopt);
-  ASSERT_TRUE(trainer->save(out.path, {}).ok());
-  EXPECT_FALSE(fs::exists(out.path + "/step-1/junk"));
-  EXPECT_FALSE(fs::exists(out.path + "/step-7.partial"));
+  fs::create_directories(out / "step-7.partial");
+  EXPECT_EQ(Trainer::find_latest(out.path()).value(), std::nullopt);
+  ASSERT_TRUE(trainer->save(out.path(), {}).ok());
+  EXPECT_FALSE(fs::exists(out / "step-1/junk"));
+  EXPECT_FALSE(fs::exists(out / "step-7.partial"));
 
-  const std::string tracker = out.path + "/latest_checkpointed_iteration.txt";
+  const std::string tracker = out / "latest_checkpointed_iteration.txt";
   fs::remove(tracker);
-  EXPECT_EQ(Trainer::find_latest(out.path).value(), out.path + "/step-1");
-  ASSERT_TRUE(trainer->save(out.path, {}).ok());
+  EXPECT_EQ(Trainer::find_latest(out.path()).value(), out / "step-1");
+  ASSERT_TRUE(trainer->save(out.path(), {}).ok());
   EXPECT_EQ(read_file(tracker).value(), "1\n");
 
-  fs::copy_file(kGoldens + "odd/model.safetensors", out.path + "/step-1/model.safetensors",
+  fs::copy_file(kGoldens + "odd/model.safetensors", out / "step-1/model.safetensors",
                 fs::copy_options::overwrite_existing);
-  const auto changed = open(out.path + "/step-1");
-  const Result<Json> state = changed->restore(out.path + "/step-1");
+  const auto changed = open(out / "step-1");
+  const Result<Json> state = changed->restore(out / "step-1");
   ASSERT_FALSE(state.ok());
   EXPECT_NE(state.error().message.find("changed after it was written"), std::string::npos);
   std::ofstream(tracker) << "seven";
-  EXPECT_NE(Trainer::find_latest(out.path).error().message.find("seven"), std::string::npos);
+  EXPECT_NE(Trainer::find_latest(out.path()).error().message.find("seven"), std::string::npos);
   std::ofstream(tracker) << "7";
-  EXPECT_NE(Trainer::find_latest(out.path).error().message.find("step-7"), std::string::npos);
+  EXPECT_NE(Trainer::find_latest(out.path()).error().message.find("step-7"), std::string::npos);
 }
 
 // Weights of 33 MiB, gradients of 66 MiB, and a state of 198 MiB of the optimiser's.
@@ -239,8 +233,8 @@ void write_tiny_in_f16(const std::string& to) {
 }
 
 TEST(Trainer, memory_of_copies_is_for_all_processes_of_a_machine) {
-  const Folder folder;
-  write_tiny_in_f16(folder.path);
+  const TestDir folder;
+  write_tiny_in_f16(folder.path());
   const auto here = static_cast<int>(available_memory() >> 20);
   const TrainPeers peers({}, self_comm(), here);
   const auto backends = [] {
@@ -253,7 +247,7 @@ TEST(Trainer, memory_of_copies_is_for_all_processes_of_a_machine) {
     EXPECT_NE(said.find("/model.safetensors: weights in F16, "), std::string::npos) << said;
     EXPECT_NE(said.find(str(" in each of ", here, " processes, and ")), std::string::npos) << said;
   };
-  const ModelOptions model = {.dir = folder.path};
+  const ModelOptions model = {.dir = folder.path()};
   expect_refusal(TrainRanks::open(model, backends(), {}, {}, peers));
   const auto loaded = TrainRanks::open(model, backends());
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "base/file.h"
+#include "base/test_dir.h"
 
 namespace glint {
 namespace {
@@ -140,23 +140,14 @@ TEST(Glm5Template, other_layouts_of_the_family) {
 
 class ChatTemplateDir : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = testing::TempDir() + "chat_template_" +
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::create_directories(dir_);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
-  void write(const std::string& name, std::string_view text) {
-    std::ofstream(dir_ + "/" + name) << text;
-  }
+  void write(const std::string& name, std::string_view text) { dir_.write(name, text); }
 
   std::string rendered(std::string_view request = R"({"messages": []})") {
-    const Result<ChatTemplate> chat = ChatTemplate::open(dir_);
+    const Result<ChatTemplate> chat = ChatTemplate::open(dir_.path());
     return chat.ok() ? render(chat.value(), request) : "cannot open: " + chat.error().message;
   }
 
-  std::string dir_;
+  const TestDir dir_;
 };
 
 TEST_F(ChatTemplateDir, special_tokens_come_from_the_tokenizer) {
@@ -176,7 +167,7 @@ TEST_F(ChatTemplateDir, the_file_goes_before_the_config) {
 TEST_F(ChatTemplateDir, a_file_that_is_there_and_cannot_be_read_is_no_missing_one) {
   write("config.json", R"({"model_type": "glm_moe_dsa"})");
   EXPECT_EQ(rendered().find("cannot open"), std::string::npos);  // the family's own template
-  const std::string path = dir_ + "/chat_template.jinja";
+  const std::string path = dir_ / "chat_template.jinja";
   write("chat_template.jinja", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
   EXPECT_EQ(rendered(), "cannot open: " + path +
                             " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
@@ -194,10 +185,10 @@ TEST_F(ChatTemplateDir, a_file_or_a_text_takes_its_place_with_the_tokens_of_the_
   const auto given = [&](const std::string& text) {
     Result<ChatTemplate> chat = ChatTemplate::from_file_or_text(text);
     if (!chat.ok()) return "error: " + chat.error().message;
-    EXPECT_TRUE(chat.value().take_special_tokens(dir_).ok());
+    EXPECT_TRUE(chat.value().take_special_tokens(dir_.path()).ok());
     return render(chat.value(), R"({"messages": []})");
   };
-  EXPECT_EQ(given(dir_ + "/{own}.jinja"), "file <s>");
+  EXPECT_EQ(given(dir_ / "{own}.jinja"), "file <s>");
   EXPECT_EQ(given("text {{ bos_token }}"), "text <s>");
   EXPECT_EQ(given("two\nlines"), "two\nlines");
   EXPECT_EQ(given(std::string(9999, 'x') + "{{ bos_token }}"), std::string(9999, 'x') + "<s>");
@@ -218,11 +209,11 @@ TEST_F(ChatTemplateDir, named_templates) {
   // As newer transformers save them; the file comes before the list.
   write("chat_template.jinja", "d");
   EXPECT_EQ(rendered(R"({"messages": [], "tools": [{}]})"), "d");
-  std::filesystem::create_directory(dir_ + "/additional_chat_templates");
+  std::filesystem::create_directory(dir_ / "additional_chat_templates");
   write("additional_chat_templates/tool_use.jinja", "t");
   EXPECT_EQ(rendered(), "d");
   EXPECT_EQ(rendered(R"({"messages": [], "tools": [{}]})"), "t");
-  std::filesystem::remove(dir_ + "/chat_template.jinja");
+  std::filesystem::remove(dir_ / "chat_template.jinja");
   write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "D"}]})");
   EXPECT_NE(rendered().find("no template that is named \"default\""), std::string::npos);
 }
@@ -235,11 +226,10 @@ TEST_F(ChatTemplateDir, a_glm_without_a_template_gets_that_of_glm5) {
 
 TEST_F(ChatTemplateDir, broken_files_are_named) {
   write("chat_template.jinja", "{{ 1 + }}");
-  EXPECT_EQ(rendered(),
-            "cannot open: " + dir_ +
-                "/chat_template.jinja: line 1, column 8: unexpected 'end of print statement'");
+  EXPECT_EQ(rendered(), "cannot open: " + dir_ / "chat_template.jinja" +
+                            ": line 1, column 8: unexpected 'end of print statement'");
   write("tokenizer_config.json", "{");
-  EXPECT_NE(rendered().find(dir_ + "/tokenizer_config.json: line 1"), std::string::npos);
+  EXPECT_NE(rendered().find(dir_ / "tokenizer_config.json" + ": line 1"), std::string::npos);
 }
 
 }  // namespace

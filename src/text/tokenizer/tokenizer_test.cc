@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <thread>
 
 #include "base/contains.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "base/utf8.h"
 #include "text/tokenizer/tokenizer_testing.h"
 
@@ -198,19 +198,15 @@ TEST(Tokenizer, adds_the_tokens_of_the_template_when_asked) {
 }
 
 TEST(Tokenizer, a_configuration_says_how_texts_begin_and_end) {
-  const std::string dir = testing::TempDir() + "/a_configuration";
-  std::filesystem::create_directory(dir);
-  const auto write = [&](const char* name, std::string_view text) {
-    ASSERT_TRUE(write_file_atomic(str(dir, "/", name), text).ok());
-  };
+  const TestDir dir;
   Json file = byte_level_file({});
   file.set("post_processor", json_of(R"({"type": "TemplateProcessing", "pair": [],
       "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
       "special_tokens": {"x": {"id": "x", "ids": [1], "tokens": ["x"]}}})"));
-  write("tokenizer.json", dump_json(file));
+  dir.write("tokenizer.json", dump_json(file));
   const auto ids = [&](const char* config) -> Ids {
-    write("tokenizer_config.json", config);
-    return Tokenizer::open(dir).value().encode("a", {.add_special_tokens = true}).value();
+    dir.write("tokenizer_config.json", config);
+    return Tokenizer::open(dir.path()).value().encode("a", {.add_special_tokens = true}).value();
   };
   EXPECT_EQ(ids(R"({"bos_token": "b"})"), (Ids{1, 'a'}));
   EXPECT_EQ(ids(R"({"add_bos_token": false, "bos_token": "b"})"), Ids{'a'});
@@ -218,8 +214,8 @@ TEST(Tokenizer, a_configuration_says_how_texts_begin_and_end) {
                     "eos_token": "e"})"),
             (Ids{'b', 'a', 'e'}));
   EXPECT_EQ(ids(R"({"add_bos_token": true, "bos_token": null})"), Ids{'a'});
-  write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<odd>"})");
-  EXPECT_NE(Tokenizer::open(dir).error().message.find("\"<odd>\", which is no token"),
+  dir.write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<odd>"})");
+  EXPECT_NE(Tokenizer::open(dir.path()).error().message.find("\"<odd>\", which is no token"),
             std::string::npos);
 }
 
