@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/str.h"
-#include "text/grammar/grammar_testing.h"
+#include "text/grammar/tiny_grammars.h"
 
 namespace glint {
 namespace {
@@ -31,13 +31,10 @@ const std::vector<std::string>& this_program() {
   return command;
 }
 
-const TestGrammars& here() {
-  static const TestGrammars grammars(
-      Tokenizer::open(str(GLINT_SOURCE_DIR, "/models/glm5-tiny")).value(), 3712);
-  return grammars;
+GrammarVocabulary vocabulary() {
+  const TestGrammars& tiny = tiny_grammars();
+  return read_vocabulary(tiny.tokenizer, tiny.vocab_size, {tiny.stop_id});
 }
-
-GrammarVocabulary vocabulary() { return read_vocabulary(here().tokenizer, 3712, {here().stop_id}); }
 
 std::future<Grammar> begin(
     GrammarService& service, const GrammarSpec& spec,
@@ -124,8 +121,9 @@ TEST(GrammarService, compiles_every_kind_in_a_process) {
     const Grammar grammar = begin(service, spec).get();
     ASSERT_TRUE(grammar.ok()) << grammar.error().message;
     const auto constraint = service.constrain(grammar.value(), false);
-    const auto expected = here().constrain(spec);
-    std::vector<std::uint32_t> bits(here().num_words()), expected_bits(here().num_words());
+    const auto expected = tiny_grammars().constrain(spec);
+    std::vector<std::uint32_t> bits(tiny_grammars().num_words()),
+        expected_bits(tiny_grammars().num_words());
     EXPECT_EQ(TestGrammars::fill(*constraint, bits), TestGrammars::fill(*expected, expected_bits));
     EXPECT_EQ(bits, expected_bits) << dump_spec(spec);
   }
@@ -134,7 +132,8 @@ TEST(GrammarService, compiles_every_kind_in_a_process) {
 
 TEST(GrammarService, says_what_the_process_says) {
   GrammarService service(vocabulary(), {.command = this_program()});
-  EXPECT_EQ(error_of(service, regex("((")), here().compiler.compile(regex("((")).error().message);
+  EXPECT_EQ(error_of(service, regex("((")),
+            tiny_grammars().compiler.compile(regex("((")).error().message);
   EXPECT_EQ(error_of(service, regex(std::string(20000, 'a'))),
             "the expression has 20000 bytes, over the limit of 16384");
 }

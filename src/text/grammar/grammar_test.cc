@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "base/str.h"
-#include "text/grammar/grammar_testing.h"
+#include "text/grammar/tiny_grammars.h"
 
 namespace glint {
 namespace {
@@ -15,26 +15,15 @@ namespace {
 using Kind = GrammarSpec::Kind;
 using Next = TokenConstraint::Next;
 
-const Tokenizer& tiny() {
-  static const Tokenizer tokenizer =
-      Tokenizer::open(str(GLINT_SOURCE_DIR, "/models/glm5-tiny")).value();
-  return tokenizer;
-}
-
-constexpr int kVocabSize = 3712;  // of the model: some more than the tokenizer has
-
-const TestGrammars& grammars() {
-  static const TestGrammars grammars(tiny(), kVocabSize);
-  return grammars;
-}
+const Tokenizer& tiny() { return tiny_grammars().tokenizer; }
 
 std::string error_of(const GrammarSpec& spec) {
-  const auto grammar = grammars().compiler.compile(spec);
+  const auto grammar = tiny_grammars().compiler.compile(spec);
   return grammar.ok() ? "" : grammar.error().message;
 }
 
 bool allowed(const GrammarSpec& spec, std::string_view text) {
-  const auto constraint = grammars().constrain(spec);
+  const auto constraint = tiny_grammars().constrain(spec);
   const std::vector<TokenId> tokens = tiny().encode(text).value();
   return std::ranges::all_of(tokens, [&](TokenId token) { return constraint->accept(token); });
 }
@@ -44,7 +33,7 @@ TEST(Grammar, every_text_is_valid_under_its_schema) {
   for (const char* schema : kSchemas) {
     const Json parsed = parse_json(schema).value();
     for (int round = 0; round < 25; ++round) {
-      const Walk walk = grammars().walk({.kind = Kind::kJsonSchema, .text = schema}, random);
+      const Walk walk = tiny_grammars().walk({.kind = Kind::kJsonSchema, .text = schema}, random);
       if (!walk.complete) continue;  // an endless text, cut off
       const Result<Json> value = parse_json(walk.text);
       ASSERT_TRUE(value.ok()) << schema << "\n" << walk.text << "\n" << value.error().message;
@@ -57,7 +46,7 @@ TEST(Grammar, json_objects) {
   Random random(2);
   int complete = 0;
   for (int round = 0; round < 50; ++round) {
-    const Walk walk = grammars().walk({.kind = Kind::kJsonObject}, random);
+    const Walk walk = tiny_grammars().walk({.kind = Kind::kJsonObject}, random);
     if (!walk.complete) continue;
     ++complete;
     const Result<Json> value = parse_json(walk.text);
@@ -71,7 +60,7 @@ TEST(Grammar, expressions_choices_and_ebnf) {
   for (const char* expression : {"[a-c]+x?", "(ab|\\d{2,4})-\\w+", "\xc3\xa9+[^a-z]", "a.c|\\n"}) {
     const std::string text(expression);
     for (int round = 0; round < 20; ++round) {
-      const Walk walk = grammars().walk({.kind = Kind::kRegex, .text = text}, random);
+      const Walk walk = tiny_grammars().walk({.kind = Kind::kRegex, .text = text}, random);
       if (walk.complete && text.find_first_of("\xc3.") == text.npos) {
         EXPECT_TRUE(std::regex_match(walk.text, std::regex(text))) << text << "\n" << walk.text;
       }
@@ -83,13 +72,13 @@ TEST(Grammar, expressions_choices_and_ebnf) {
   EXPECT_FALSE(allowed({.kind = Kind::kRegex, .text = "^abc$|^d$"}, "abcd"));
   const std::vector<std::string> choices = {"yes", "no", "yes and no", "\"\\\n", "\xe6\xbc\xa2"};
   for (int round = 0; round < 30; ++round) {
-    const Walk walk = grammars().walk({.kind = Kind::kChoice, .choices = choices}, random);
+    const Walk walk = tiny_grammars().walk({.kind = Kind::kChoice, .choices = choices}, random);
     EXPECT_TRUE(walk.complete);
     EXPECT_NE(std::find(choices.begin(), choices.end(), walk.text), choices.end()) << walk.text;
   }
   for (int round = 0; round < 20; ++round) {
-    const Walk walk =
-        grammars().walk({.kind = Kind::kEbnf, .text = "root ::= \"(\" root \")\" | \"x\""}, random);
+    const Walk walk = tiny_grammars().walk(
+        {.kind = Kind::kEbnf, .text = "root ::= \"(\" root \")\" | \"x\""}, random);
     EXPECT_EQ(!walk.complete || walk.text.size() % 2 == 1, true) << walk.text;
   }
 }
@@ -121,7 +110,7 @@ TEST(Grammar, calls_are_valid_under_their_functions_schemas) {
                            .tools = tools(),
                            .at_least_one = random.below(3) > 0,
                            .parallel = random.below(2) > 0};
-    const Walk walk = grammars().walk(spec, random);
+    const Walk walk = tiny_grammars().walk(spec, random);
     if (!walk.complete) continue;
     DeltaParser parser(tiny(), {.tools = tools()});
     ParsedAnswer answer;
@@ -153,23 +142,23 @@ TEST(Grammar, an_answer_is_calls_or_in_a_format) {
                              GrammarSpec{.kind = Kind::kJsonSchema, .text = kSchemas[0]})};
   const Json schema = parse_json(kSchemas[0]).value();
   const TokenId tool_call = *tiny().token_to_id("<tool_call>"), brace = *tiny().token_to_id("{");
-  EXPECT_TRUE(grammars().allows(*grammars().constrain(spec), tool_call));
-  EXPECT_TRUE(grammars().allows(*grammars().constrain(spec), brace));
-  EXPECT_FALSE(grammars().allows(*grammars().constrain(spec), *tiny().token_to_id("a")));
+  EXPECT_TRUE(tiny_grammars().allows(*tiny_grammars().constrain(spec), tool_call));
+  EXPECT_TRUE(tiny_grammars().allows(*tiny_grammars().constrain(spec), brace));
+  EXPECT_FALSE(tiny_grammars().allows(*tiny_grammars().constrain(spec), *tiny().token_to_id("a")));
   int num_calls = 0, num_values = 0;
   for (int round = 0; round < 60; ++round) {
-    const auto constraint = grammars().constrain(spec, /*after_reasoning=*/true);
+    const auto constraint = tiny_grammars().constrain(spec, /*after_reasoning=*/true);
     ASSERT_TRUE(constraint->accept(*tiny().token_to_id("</think>")));
     const TokenId first = round % 2 ? tool_call : brace;
     ASSERT_TRUE(constraint->accept(first));
     std::vector<TokenId> tokens = {first};
-    for (int step = 0; step < 300 && tokens.back() != grammars().stop_id; ++step) {
-      tokens.push_back(grammars().random_token(*constraint, random, 0.2 + step * 0.01));
+    for (int step = 0; step < 300 && tokens.back() != tiny_grammars().stop_id; ++step) {
+      tokens.push_back(tiny_grammars().random_token(*constraint, random, 0.2 + step * 0.01));
       ASSERT_TRUE(constraint->accept(tokens.back()));
       const bool marker = tokens.back() == tool_call;
       EXPECT_FALSE(first == brace && marker);
     }
-    if (tokens.back() != grammars().stop_id) continue;
+    if (tokens.back() != tiny_grammars().stop_id) continue;
     tokens.pop_back();
     DeltaParser parser(tiny(), {.tools = tools(), .calls_first = true});
     ParsedAnswer answer;
@@ -187,12 +176,12 @@ TEST(Grammar, an_answer_is_calls_or_in_a_format) {
 
 TEST(Grammar, blanks_between_the_parts_of_json_end) {
   const auto most_blanks = [](const GrammarSpec& spec, const char* before) {
-    const auto constraint = grammars().constrain(spec);
+    const auto constraint = tiny_grammars().constrain(spec);
     const std::vector<TokenId> tokens = tiny().encode(before).value();
     for (const TokenId token : tokens) EXPECT_TRUE(constraint->accept(token)) << before;
     int count = 0;
     while (count < 1000 && constraint->accept(*tiny().token_to_id("\xc4\x8a"))) ++count;
-    EXPECT_TRUE(grammars().allows(*constraint, *tiny().token_to_id("\""))) << before;
+    EXPECT_TRUE(tiny_grammars().allows(*constraint, *tiny().token_to_id("\""))) << before;
     return count;
   };
   EXPECT_EQ(most_blanks({.kind = Kind::kJsonObject}, "{"), 20);
@@ -328,36 +317,36 @@ TEST(Grammar, a_function_without_parameters_takes_none) {
     const GrammarSpec spec{.kind = Kind::kToolCalls,
                            .tools = {{"f", parse_json(parameters).value()}},
                            .parallel = false};
-    EXPECT_EQ(grammars().walk(spec, random).text, "<tool_call>f</tool_call>");
+    EXPECT_EQ(tiny_grammars().walk(spec, random).text, "<tool_call>f</tool_call>");
   }
 }
 
 TEST(Grammar, one_function_can_be_forced) {
   Random random(5);
   const GrammarSpec spec{.kind = Kind::kToolCalls, .tools = {tools()[2]}, .parallel = false};
-  const Walk walk = grammars().walk(spec, random);
+  const Walk walk = tiny_grammars().walk(spec, random);
   EXPECT_TRUE(walk.complete);
   EXPECT_EQ(walk.text, "<tool_call>get</tool_call>");
 }
 
 TEST(Grammar, stop_tokens_come_only_where_the_grammar_is_complete) {
-  const auto constraint = grammars().constrain({.kind = Kind::kRegex, .text = "ab?"});
+  const auto constraint = tiny_grammars().constrain({.kind = Kind::kRegex, .text = "ab?"});
   const TokenId a = *tiny().token_to_id("a"), b = *tiny().token_to_id("b");
-  const TokenId stop = grammars().stop_id;
+  const TokenId stop = tiny_grammars().stop_id;
   EXPECT_FALSE(constraint->accept(stop));
-  EXPECT_FALSE(grammars().ends(*constraint));
+  EXPECT_FALSE(tiny_grammars().ends(*constraint));
   EXPECT_TRUE(constraint->accept(a));
-  EXPECT_TRUE(grammars().allows(*constraint, stop));
-  EXPECT_FALSE(grammars().ends(*constraint));
+  EXPECT_TRUE(tiny_grammars().allows(*constraint, stop));
+  EXPECT_FALSE(tiny_grammars().ends(*constraint));
   EXPECT_FALSE(constraint->accept(a));
   EXPECT_TRUE(constraint->accept(b));
-  EXPECT_TRUE(grammars().ends(*constraint));
+  EXPECT_TRUE(tiny_grammars().ends(*constraint));
   EXPECT_TRUE(constraint->accept(stop));
-  EXPECT_TRUE(grammars().ends(*constraint));
-  EXPECT_TRUE(grammars().allows(*constraint, stop));
+  EXPECT_TRUE(tiny_grammars().ends(*constraint));
+  EXPECT_TRUE(tiny_grammars().allows(*constraint, stop));
   EXPECT_FALSE(constraint->accept(b));
   constraint->rollback(2);
-  EXPECT_TRUE(grammars().allows(*constraint, b));
+  EXPECT_TRUE(tiny_grammars().allows(*constraint, b));
   EXPECT_FALSE(constraint->accept(-1));
   EXPECT_FALSE(constraint->accept(1 << 30));
 }
@@ -365,10 +354,10 @@ TEST(Grammar, stop_tokens_come_only_where_the_grammar_is_complete) {
 TEST(Grammar, the_grammar_begins_after_reasoning) {
   const auto token = [](const char* text) { return *tiny().token_to_id(text); };
   const GrammarSpec spec{.kind = Kind::kChoice, .choices = {"a", "b"}};
-  const auto constraint = grammars().constrain(spec, /*after_reasoning=*/true);
-  EXPECT_TRUE(grammars().allows(*constraint, token("x")));
+  const auto constraint = tiny_grammars().constrain(spec, /*after_reasoning=*/true);
+  EXPECT_TRUE(tiny_grammars().allows(*constraint, token("x")));
   for (const char* text : {"x", "y", "</think>"}) EXPECT_TRUE(constraint->accept(token(text)));
-  EXPECT_FALSE(grammars().allows(*constraint, token("x")));
+  EXPECT_FALSE(tiny_grammars().allows(*constraint, token("x")));
   EXPECT_FALSE(constraint->accept(token("x")));
   EXPECT_TRUE(constraint->accept(token("a")));
   constraint->rollback(2);  // before </think> again
@@ -380,17 +369,17 @@ TEST(Grammar, the_grammar_begins_after_reasoning) {
 
 TEST(Grammar, an_answer_ends_in_its_reasoning_only_where_nothing_is_demanded) {
   for (const bool demanded : {false, true}) {
-    const auto constraint = grammars().constrain(
+    const auto constraint = tiny_grammars().constrain(
         {.kind = Kind::kToolCalls, .tools = tools(), .at_least_one = demanded}, true);
-    EXPECT_EQ(grammars().allows(*constraint, grammars().stop_id), !demanded);
-    EXPECT_EQ(constraint->accept(grammars().stop_id), !demanded);
+    EXPECT_EQ(tiny_grammars().allows(*constraint, tiny_grammars().stop_id), !demanded);
+    EXPECT_EQ(constraint->accept(tiny_grammars().stop_id), !demanded);
   }
 }
 
 TEST(Grammar, a_call_ends_reasoning) {
   const auto token = [](const char* text) { return *tiny().token_to_id(text); };
   const GrammarSpec spec{.kind = Kind::kToolCalls, .tools = tools()};
-  const auto constraint = grammars().constrain(spec, /*after_reasoning=*/true);
+  const auto constraint = tiny_grammars().constrain(spec, /*after_reasoning=*/true);
   EXPECT_TRUE(constraint->accept(token("x")));
   EXPECT_TRUE(constraint->accept(token("<tool_call>")));
   EXPECT_FALSE(constraint->accept(token("x")));
@@ -405,23 +394,23 @@ TEST(Grammar, rolled_back_tokens_leave_no_trace) {
   Random random(6);
   for (const bool after_reasoning : {false, true}) {
     const GrammarSpec spec{.kind = Kind::kJsonSchema, .text = kSchemas[0]};
-    const auto constraint = grammars().constrain(spec, after_reasoning);
+    const auto constraint = tiny_grammars().constrain(spec, after_reasoning);
     std::vector<TokenId> accepted;
     for (int step = 0; step < 150; ++step) {
       if (random.below(4) == 0) {
         const auto count = random.below(static_cast<std::uint32_t>(accepted.size()) + 1) % 6;
         constraint->rollback(static_cast<int>(count));
         accepted.resize(accepted.size() - count);
-      } else if (!grammars().ends(*constraint)) {
+      } else if (!tiny_grammars().ends(*constraint)) {
         const TokenId token = accepted.size() == 7 && after_reasoning
                                   ? *tiny().token_to_id("</think>")
-                                  : grammars().random_token(*constraint, random, 0.3);
+                                  : tiny_grammars().random_token(*constraint, random, 0.3);
         ASSERT_TRUE(constraint->accept(token));
         accepted.push_back(token);
       }
-      const auto fresh = grammars().constrain(spec, after_reasoning);
+      const auto fresh = tiny_grammars().constrain(spec, after_reasoning);
       for (const TokenId token : accepted) ASSERT_TRUE(fresh->accept(token));
-      std::vector<std::uint32_t> bits(grammars().num_words()), expected(bits.size());
+      std::vector<std::uint32_t> bits(tiny_grammars().num_words()), expected(bits.size());
       ASSERT_EQ(constraint->fill_mask(bits, kMaxMaskWork),
                 fresh->fill_mask(expected, kMaxMaskWork));
       ASSERT_EQ(bits, expected);
@@ -430,32 +419,32 @@ TEST(Grammar, rolled_back_tokens_leave_no_trace) {
 }
 
 TEST(Grammar, markers_and_special_tokens_are_no_part_of_json) {
-  const auto constraint = grammars().constrain({.kind = Kind::kJsonObject});
+  const auto constraint = tiny_grammars().constrain({.kind = Kind::kJsonObject});
   const std::vector<TokenId> begin = tiny().encode("{\"a\":\"x").value();
   for (const TokenId token : begin) constraint->accept(token);
   for (const char* text : {"<tool_call>", "<think>", "<|user|>", "</arg_value>"})
-    EXPECT_FALSE(grammars().allows(*constraint, *tiny().token_to_id(text))) << text;
+    EXPECT_FALSE(tiny_grammars().allows(*constraint, *tiny().token_to_id(text))) << text;
   EXPECT_FALSE(constraint->accept(*tiny().token_to_id("<tool_call>")));
-  EXPECT_FALSE(constraint->accept(kVocabSize - 1));  // no token of the tokenizer
+  EXPECT_FALSE(constraint->accept(tiny_grammars().vocab_size - 1));  // no token of the tokenizer
 }
 
 TEST(Grammar, tokens_can_be_forbidden) {
   const TokenId a = *tiny().token_to_id("a"), b = *tiny().token_to_id("b");
-  std::vector<std::uint32_t> bits(grammars().num_words());
+  std::vector<std::uint32_t> bits(tiny_grammars().num_words());
   const auto alone = forbid_tokens({a});
   EXPECT_EQ(alone->fill_mask(bits, kMaxMaskWork), Next::kMasked);
   EXPECT_FALSE(alone->accept(a));
   EXPECT_TRUE(alone->accept(b));
-  EXPECT_TRUE(grammars().allows(*alone, b));
-  EXPECT_FALSE(grammars().allows(*alone, a));
+  EXPECT_TRUE(tiny_grammars().allows(*alone, b));
+  EXPECT_FALSE(tiny_grammars().allows(*alone, a));
   const auto around =
-      forbid_tokens({a}, grammars().constrain({.kind = Kind::kRegex, .text = "[ab]"}));
-  EXPECT_FALSE(grammars().allows(*around, a));
+      forbid_tokens({a}, tiny_grammars().constrain({.kind = Kind::kRegex, .text = "[ab]"}));
+  EXPECT_FALSE(tiny_grammars().allows(*around, a));
   EXPECT_FALSE(around->accept(a));
   EXPECT_TRUE(around->accept(b));
-  EXPECT_TRUE(grammars().ends(*around));
+  EXPECT_TRUE(tiny_grammars().ends(*around));
   around->rollback(1);
-  EXPECT_FALSE(grammars().ends(*around));
+  EXPECT_FALSE(tiny_grammars().ends(*around));
 }
 
 // Each rule can be split in as many ways as there are places to split it.
@@ -468,8 +457,8 @@ GrammarSpec ambiguous(int depth) {
 
 // After how many tokens the masks of `spec` are given up.
 int tokens_until_given_up(const GrammarSpec& spec, std::int64_t max_work) {
-  const auto constraint = grammars().constrain(spec);
-  std::vector<std::uint32_t> bits(grammars().num_words());
+  const auto constraint = tiny_grammars().constrain(spec);
+  std::vector<std::uint32_t> bits(tiny_grammars().num_words());
   int count = 0;
   for (; count < 100000; ++count) {
     if (constraint->fill_mask(bits, max_work) == Next::kGivenUp) break;
@@ -496,8 +485,9 @@ TEST(Grammar, a_mask_that_was_given_up_has_changed_nothing) {
       {.kind = Kind::kToolCalls, .tools = tools()}};
   Random random(11);
   for (const GrammarSpec& spec : specs) {
-    const auto constraint = grammars().constrain(spec), fresh = grammars().constrain(spec);
-    std::vector<std::uint32_t> bits(grammars().num_words()), expected(bits.size());
+    const auto constraint = tiny_grammars().constrain(spec),
+               fresh = tiny_grammars().constrain(spec);
+    std::vector<std::uint32_t> bits(tiny_grammars().num_words()), expected(bits.size());
     int given_up = 0;
     for (int step = 0; step < 40; ++step) {
       for (const std::int64_t work : {0, 10, 100, 1000})
@@ -506,7 +496,7 @@ TEST(Grammar, a_mask_that_was_given_up_has_changed_nothing) {
       ASSERT_EQ(next, fresh->fill_mask(expected, kMaxMaskWork));
       ASSERT_EQ(bits, expected);
       if (next != Next::kMasked) break;
-      const TokenId token = grammars().random_token(*fresh, random, 0.1);
+      const TokenId token = tiny_grammars().random_token(*fresh, random, 0.1);
       ASSERT_TRUE(fresh->accept(token));
       ASSERT_TRUE(constraint->accept(token));
     }
@@ -515,8 +505,8 @@ TEST(Grammar, a_mask_that_was_given_up_has_changed_nothing) {
 }
 
 TEST(Grammar, a_token_that_costs_too_much_ends_the_masks) {
-  const auto constraint = grammars().constrain(ambiguous(40));
-  std::vector<std::uint32_t> bits(grammars().num_words());
+  const auto constraint = tiny_grammars().constrain(ambiguous(40));
+  std::vector<std::uint32_t> bits(tiny_grammars().num_words());
   const TokenId a = *tiny().token_to_id("a");
   for (int i = 0; i < 3000; ++i) EXPECT_TRUE(constraint->accept(a));
   EXPECT_EQ(constraint->fill_mask(bits, kMaxMaskWork), Next::kGivenUp);
@@ -602,15 +592,15 @@ TEST(Grammar, what_is_said_is_utf8) {
 // A sequence of random tokens that the grammar allows, and the masks on the way.
 std::vector<std::vector<std::uint32_t>> masks_of(
     const std::shared_ptr<const CompiledGrammar>& grammar) {
-  const auto constraint = grammars().compiler.constrain(grammar, false);
+  const auto constraint = tiny_grammars().compiler.constrain(grammar, false);
   Random random(3);
   std::vector<std::vector<std::uint32_t>> masks;
   for (int step = 0; step < 40; ++step) {
-    masks.emplace_back(grammars().num_words());
+    masks.emplace_back(tiny_grammars().num_words());
     TestGrammars::fill(*constraint, masks.back());
-    const TokenId token = grammars().random_token(*constraint, random, 0.2);
+    const TokenId token = tiny_grammars().random_token(*constraint, random, 0.2);
     EXPECT_TRUE(constraint->accept(token));
-    if (token == grammars().stop_id) break;
+    if (token == tiny_grammars().stop_id) break;
   }
   return masks;
 }
@@ -626,21 +616,21 @@ TEST(Grammar, one_that_was_handed_over_means_the_same) {
         GrammarSpec{.kind = Kind::kToolCalls, .tools = {tool}},
         GrammarSpec{.kind = Kind::kStructuralTag, .text = R"({"format":{"type":"tag","begin":"<a>",
                               "content":{"type":"any_text"},"end":"</a>"}})"}}) {
-    const auto grammar = grammars().compiler.compile(spec).value();
-    const std::string bytes = grammars().compiler.dump(*grammar);
-    const auto loaded = grammars().compiler.load(bytes);
+    const auto grammar = tiny_grammars().compiler.compile(spec).value();
+    const std::string bytes = tiny_grammars().compiler.dump(*grammar);
+    const auto loaded = tiny_grammars().compiler.load(bytes);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
     EXPECT_EQ(masks_of(loaded.value()), masks_of(grammar)) << dump_spec(spec);
   }
 }
 
 TEST(Grammar, bytes_that_are_none_are_refused) {
-  const auto grammar = grammars().compiler.compile({.kind = Kind::kJsonObject}).value();
-  const std::string bytes = grammars().compiler.dump(*grammar);
+  const auto grammar = tiny_grammars().compiler.compile({.kind = Kind::kJsonObject}).value();
+  const std::string bytes = tiny_grammars().compiler.dump(*grammar);
   for (std::size_t size = 0; size < bytes.size(); size += size < 100 ? 1 : 997)
-    EXPECT_FALSE(grammars().compiler.load(bytes.substr(0, size)).ok()) << size;
-  EXPECT_FALSE(grammars().compiler.load(bytes + "x").ok());
-  EXPECT_FALSE(grammars().compiler.load("\x7f" + bytes.substr(1)).ok());
+    EXPECT_FALSE(tiny_grammars().compiler.load(bytes.substr(0, size)).ok()) << size;
+  EXPECT_FALSE(tiny_grammars().compiler.load(bytes + "x").ok());
+  EXPECT_FALSE(tiny_grammars().compiler.load("\x7f" + bytes.substr(1)).ok());
 }
 
 TEST(Grammar, threads_may_compile_and_constrain_together) {
@@ -651,7 +641,7 @@ TEST(Grammar, threads_may_compile_and_constrain_together) {
     threads.emplace_back([&, i] {
       Random random(100 + i);
       for (const char* text : kExpressions)
-        walks[i].push_back(grammars().walk({.kind = Kind::kRegex, .text = text}, random));
+        walks[i].push_back(tiny_grammars().walk({.kind = Kind::kRegex, .text = text}, random));
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -2,23 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "text/grammar/grammar_testing.h"
+#include "text/grammar/tiny_grammars.h"
 
 namespace glint {
 namespace {
 
-constexpr int kVocabSize = 3712;
-
-const TestGrammars& grammars() {
-  static const TestGrammars grammars(
-      Tokenizer::open(str(GLINT_SOURCE_DIR, "/models/glm5-tiny")).value(), kVocabSize);
-  return grammars;
-}
-
 bool allows(const std::string& tag, const std::string& text) {
   const auto constraint =
-      grammars().constrain({.kind = GrammarSpec::Kind::kStructuralTag, .text = tag});
-  const std::vector<TokenId> tokens = grammars().tokenizer.encode(text).value();
+      tiny_grammars().constrain({.kind = GrammarSpec::Kind::kStructuralTag, .text = tag});
+  const std::vector<TokenId> tokens = tiny_grammars().tokenizer.encode(text).value();
   return std::ranges::all_of(tokens, [&](TokenId token) { return constraint->accept(token); });
 }
 
