@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/testing.h"
+
 namespace glint {
 namespace {
-
-BenchClock::time_point at(int ms) {
-  return BenchClock::time_point{} + std::chrono::milliseconds(ms);
-}
 
 // A measurement of one second with `clients`: one answer of `tokens`, one failure.
 Measurement measured(int clients, int tokens) {

@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/testing.h"
+
 namespace glint {
 namespace {
-
-BenchClock::time_point at(int ms) {
-  return BenchClock::time_point{} + std::chrono::milliseconds(ms);
-}
 
 TEST(Summary, failures_are_counted_and_left_out_of_the_numbers) {
   std::vector<StreamRecord> records(3);
