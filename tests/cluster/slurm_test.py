@@ -110,12 +110,10 @@ with tempfile.TemporaryDirectory() as home, Cluster(home) as cluster:
     # The nodes' names mean nothing to the resolver: where rank 0 is has to be said.
     environment = {**cluster.environment, "MASTER_ADDR": "127.0.0.1"}
     with Served(["srun", "-N2", "-n2", "--kill-on-bad-exit=1", GLINT, "serve"], MODEL, "--tp", 2, *FLAGS, env=environment) as server:
-        ranks = server.request("/server_info")[2]["ranks"]
+        ranks = server.ranks()
         assert [rank["heads"] for rank in ranks] == [[0, 2], [2, 4]], ranks
         assert answer(server) == expected
-        os.kill(ranks[1]["pid"], signal.SIGKILL)
-        until("health says so", lambda: server.request("/health")[0] == 503)
-        until("health is back", lambda: server.request("/health")[0] == 200)
+        server.loses_a_rank(1)
         assert answer(server) == expected
         print("srun over two nodes: one server, which outlives a rank", flush=True)
         os.kill(ranks[0]["pid"], signal.SIGKILL)

@@ -111,7 +111,7 @@ class Follower:
 
 
 def loses_a_rank(server, machines, follower):
-    os.kill(server.request("/server_info")[2]["ranks"][-1]["pid"], signal.SIGKILL)
+    os.kill(server.ranks()[-1]["pid"], signal.SIGKILL)
 
 
 def loses_an_agent(server, machines, follower):
@@ -137,8 +137,7 @@ def serves(machines, pool, layout, expected, faults, typed=False):
         with OverTwoMachines(on(0, GLINT, "serve"), MODEL, *layout, *FLAGS, *nodes(0), env=env[0]) as server:
             assert texts(run(server, pool)) == expected
             kinds = [word[2:] for word in layout if str(word).startswith("--") and word != "--reduce-slices"]
-            until("beats bring what was moved", lambda: all(rank["collectives"][kind] for kind in kinds for rank in
-                                                            server.request("/server_info")[2]["ranks"]))
+            until("beats bring what was moved", lambda: all(rank["collectives"][kind] for kind in kinds for rank in server.ranks()))
             print(*layout, ": two machines say what one rank says", flush=True)
             for fault in faults:
                 done = tokens(server)
@@ -147,10 +146,10 @@ def serves(machines, pool, layout, expected, faults, typed=False):
                 assert not all(one.done() for one in running), "the fault comes too late"
                 fault(server, machines, follower)
                 begin = time.monotonic()
-                until("health says so", lambda: server.request("/health")[0] == 503)
+                server.until_health_is(503)
                 seen = time.monotonic()
                 machines.cable("up")
-                until("health is back", lambda: server.request("/health")[0] == 200, 60)
+                server.until_health_is(200, 60)
                 print(f"  {fault.__name__}: seen after {seen - begin:.1f} s, back {time.monotonic() - seen:.1f} s later", flush=True)
                 assert texts(running) == expected, fault
         assert follower.process.wait(30) == 0, follower.process.returncode

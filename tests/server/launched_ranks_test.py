@@ -28,10 +28,6 @@ def answer(server):
     return said["choices"][0]["text"]
 
 
-def ranks_of(server):
-    return server.request("/server_info")[2]["ranks"]
-
-
 def free_port():
     with socket.socket() as one:
         one.bind(("", 0))
@@ -53,14 +49,12 @@ def torchrun_starts(expected):
     with Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port)) as server:
         assert answer(server) == expected
         assert any(f"rank 0 waits at port {port} for the ranks from 1 to 1" in line for line in server.lines), server.lines
-        first, second = ranks_of(server)
+        first, second = server.ranks()
         assert first["pid"] == server.process.pid and second["heads"] == [2, 4], (first, second)
         assert second["collectives"]["tp"]["all_reduce"]["calls"] > 0, second
         # A rank that dies or hangs is started again by the process that the launcher started.
         for how in (signal.SIGKILL, signal.SIGSTOP):
-            os.kill(ranks_of(server)[1]["pid"], how)
-            until("health says so", lambda: server.request("/health")[0] == 503)
-            until("health is back", lambda: server.request("/health")[0] == 200)
+            server.loses_a_rank(1, how)
             assert answer(server) == expected
     assert other.wait(30) == 0, other.stderr.read()
 
@@ -97,7 +91,7 @@ def those_left_over_disturb_nobody():
     with Served([GLINT, "serve"], MODEL, *line, env=variables(0, 8, port)) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
         expected, running = answer(server), pool.submit(server.request, "/v1/completions", {**PROMPT, "max_tokens": 200})
         until("a step", lambda: server.request("/server_info")[2]["engine"]["running"])
-        _, lost, *left = [rank["pid"] for rank in ranks_of(server)]
+        _, lost, *left = [rank["pid"] for rank in server.ranks()]
         for how, ranks in ((signal.SIGSTOP, left), (signal.SIGKILL, [lost])):
             for pid in ranks:
                 os.kill(pid, how)
@@ -114,7 +108,7 @@ def a_server_ends_while_it_waits_for_a_rank():
     port, line = free_port(), ("--tp", 2, *FLAGS)
     other = follower(1, 2, port, *line)
     server = Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port))
-    lost = ranks_of(server)[1]["pid"]
+    lost = server.ranks()[1]["pid"]
     for pid in (other.pid, lost):
         os.kill(pid, signal.SIGKILL)
     other.wait()
@@ -127,7 +121,7 @@ def an_agent_that_looks_for_its_leader_ends_by_a_signal():
     port, line = free_port(), ("--tp", 2, *FLAGS)
     other = follower(1, 2, port, *line)
     with Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port)) as server:
-        lost = ranks_of(server)[1]["pid"]
+        lost = server.ranks()[1]["pid"]
         os.kill(server.process.pid, signal.SIGSTOP)
         os.kill(lost, signal.SIGKILL)
         for said in other.stderr:
@@ -199,14 +193,12 @@ def machines_share_the_ranks(expected):
         other = subprocess.Popen([GLINT, "serve", MODEL, *map(str, (*layout, *lines[1]))], env=envs[1], stderr=subprocess.PIPE, text=True)
         with Served([GLINT, "serve"], MODEL, *layout, *lines[0], env=envs[0]) as server:
             assert answer(server) == expected
-            ranks = ranks_of(server)
+            ranks = server.ranks()
             assert [(rank["stage"], rank["tp_rank"]) for rank in ranks] == [(0, 0), (0, 1), (1, 0), (1, 1)], ranks
             parents = [int(pathlib.Path(f"/proc/{rank['pid']}/stat").read_text().rsplit(")", 1)[1].split()[1]) for rank in ranks]
             assert parents[1:] == [server.process.pid, other.pid, other.pid], parents
             for lost in (1, 3):
-                os.kill(ranks_of(server)[lost]["pid"], signal.SIGKILL)
-                until("health says so", lambda: server.request("/health")[0] == 503)
-                until("health is back", lambda: server.request("/health")[0] == 200)
+                server.loses_a_rank(lost)
                 assert answer(server) == expected
         assert other.wait(30) == 0, other.stderr.read()
     said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2", "--nnodes", "3", "--master-addr", "a"], capture_output=True, text=True, timeout=60)
@@ -276,14 +268,12 @@ def there_is_no_way_back():
 def starts(launch, layout, expected):
     with Served([*launch, GLINT, "serve"], MODEL, *layout, *FLAGS) as server:
         assert answer(server) == expected
-        assert [rank["heads"] for rank in ranks_of(server)] == ([[0, 2], [2, 4]] if layout[0] == "--tp" else [[0, 4], [0, 4]])
+        assert [rank["heads"] for rank in server.ranks()] == ([[0, 2], [2, 4]] if layout[0] == "--tp" else [[0, 4], [0, 4]])
         assert any("rank 1 of 2, by" in line for line in server.lines), server.lines
-        assert [rank["stage"] for rank in ranks_of(server)] == ([0, 0] if layout[0] == "--tp" else [0, 1])
-        os.kill(ranks_of(server)[1]["pid"], signal.SIGKILL)
-        until("health says so", lambda: server.request("/health")[0] == 503)
-        until("health is back", lambda: server.request("/health")[0] == 200)
+        assert [rank["stage"] for rank in server.ranks()] == ([0, 0] if layout[0] == "--tp" else [0, 1])
+        server.loses_a_rank(1)
         assert answer(server) == expected
-        os.kill(ranks_of(server)[0]["pid"], signal.SIGKILL)  # the launcher ends the others
+        os.kill(server.ranks()[0]["pid"], signal.SIGKILL)  # the launcher ends the others
         assert server.process.wait(60) != 0
 
 

@@ -47,7 +47,7 @@ def make(folder, form):
 
 def read_by_ranks(folder, size):
     with Served([GLINT, "serve"], folder, "--tp", size, "--threads", size, "--kv-cache-tokens", 1024, "--spec", "mtp:1") as server:
-        ranks = server.request("/server_info")[2]["ranks"]
+        ranks = server.ranks()
         assert len(ranks) == size, ranks
         return [read_bytes(rank["pid"]) for rank in ranks]
 

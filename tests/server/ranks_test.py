@@ -50,13 +50,13 @@ def serve(*flags, command=("serve",)):
 def ranks_say_what_one_says():
     with serve("--reduce-slices", 4, "--threads", 1) as one:
         expected = answers(one)
-        [whole] = one.request("/server_info")[2]["ranks"]
+        [whole] = one.ranks()
         assert whole["heads"] == [0, 4] and whole["collectives"]["tp"] == {}, whole
     for flags, size in ((("-tp", 2, "--threads", 2), 2),
                         (("--tp", 4, "--threads", 4, "--spec", "mtp:2", "--max-num-batched-tokens", 64), 4)):
         with serve("--reduce-slices", 4, *flags) as server:
             assert answers(server) == expected, flags
-            ranks = server.request("/server_info")[2]["ranks"]
+            ranks = server.ranks()
             assert [rank["rank"] for rank in ranks] == list(range(size)), ranks
             for i, rank in enumerate(ranks):
                 assert rank["heads"] == [4 * i // size, 4 * (i + 1) // size], rank
@@ -69,13 +69,13 @@ def ranks_say_what_one_says():
 def shards_say_what_one_says():
     with serve("--threads", 1) as one:
         expected = answers(one)
-        [whole] = one.request("/server_info")[2]["ranks"]
+        [whole] = one.ranks()
     for flags, size in ((("--ep", 2, "--threads", 2), 2),
                         (("--dp", 3, "--ep", 3, "--threads", 3, "--spec", "mtp:2", "--max-num-batched-tokens", 64), 3),
                         (("--dp", 2, "--threads", 2, "--kv-cache-tokens", 512), 2)):  # this one preempts
         with serve(*flags) as server:
             assert answers(server) == expected, flags
-            ranks = server.request("/server_info")[2]["ranks"]
+            ranks = server.ranks()
             assert [(rank["rank"], rank["shard"], rank["heads"]) for rank in ranks] == [(i, i, [0, 4]) for i in range(size)], ranks
             if "--ep" not in flags:
                 assert all(rank["experts"] == whole["experts"] for rank in ranks), ranks
@@ -90,7 +90,7 @@ def shards_say_what_one_says():
         expected = answers(one)
     with serve("-tp", 2, "--dp", 2, "--threads", 4) as server:
         assert answers(server) == expected
-        assert [(rank["shard"], rank["tp_rank"]) for rank in server.request("/server_info")[2]["ranks"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        assert [(rank["shard"], rank["tp_rank"]) for rank in server.ranks()] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def place(top):
@@ -140,7 +140,7 @@ def shards_that_share_sequences_say_what_one_says():
         with serve(*flags) as server:
             assert answers(server) == expected, flags
             assert server.request("/v1/completions", asks)[2]["choices"][0]["logprobs"] == told, flags
-            ranks = server.request("/server_info")[2]["ranks"]
+            ranks = server.ranks()
             assert [rank["shard"] for rank in ranks] == [*range(size)], ranks
             assert all(rank["collectives"]["cp"]["exchange"]["bytes"] > 0 for rank in ranks), ranks
             assert server.request("/engine/selected_keys", {"tokens": [5, 6, 7]})[0] >= 400
@@ -149,7 +149,7 @@ def shards_that_share_sequences_say_what_one_says():
 def stages_say_what_one_says():
     with serve("--threads", 1) as one:
         expected = answers(one)
-        [whole] = one.request("/server_info")[2]["ranks"]
+        [whole] = one.ranks()
         asks = {"prompt": "The cat and the dog.", "max_tokens": 8, "temperature": 0, "logprobs": 2, "echo": True}
         told = one.request("/v1/completions", asks)[2]["choices"][0]["logprobs"]
     layers = whole["layers"][1]
@@ -159,7 +159,7 @@ def stages_say_what_one_says():
         with serve(*flags) as server:
             assert answers(server) == expected, flags
             assert server.request("/v1/completions", asks)[2]["choices"][0]["logprobs"] == told, flags
-            ranks = server.request("/server_info")[2]["ranks"]
+            ranks = server.ranks()
             assert [rank["stage"] for rank in ranks] == sorted([*range(size)] * (len(ranks) // size)), ranks
             for rank in ranks:
                 assert rank["layers"] == [layers * rank["stage"] // size, layers * (rank["stage"] + 1) // size], rank
@@ -170,7 +170,7 @@ def stages_say_what_one_says():
         expected = answers(one)
     with serve("-tp", 2, "--pp", 2, "--threads", 4) as server:
         assert answers(server) == expected
-        assert [(rank["stage"], rank["tp_rank"]) for rank in server.request("/server_info")[2]["ranks"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        assert [(rank["stage"], rank["tp_rank"]) for rank in server.ranks()] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def sizes_of_others_fit():
@@ -193,7 +193,7 @@ def sizes_of_others_fit():
         with Served([GLINT, *command], *where, "--kv-cache-tokens", 4096, *flags, "--threads", 3) as server:
             said = "\n".join(server.lines)
             assert note in said, said
-            assert len(server.request("/server_info")[2]["ranks"]) == size, said
+            assert len(server.ranks()) == size, said
             assert server.request("/v1/completions", {"prompt": "The cat", "max_tokens": 4})[0] == 200
 
 
@@ -236,7 +236,7 @@ def streams():
 
 
 def pids(server):
-    return [rank["pid"] for rank in server.request("/server_info")[2]["ranks"]]
+    return [rank["pid"] for rank in server.ranks()]
 
 
 def lives(pid):
@@ -259,9 +259,9 @@ def loses(server, how, what, twice=False):
         until("a new rank", lambda: children(server) - had)
         os.kill(max(children(server) - had), signal.SIGKILL)
     begin = time.monotonic()
-    until("health says so", lambda: server.request("/health")[0] == 503)
+    server.until_health_is(503)
     seen = time.monotonic()
-    until("health is back", lambda: server.request("/health")[0] == 200)
+    server.until_health_is(200)
     print(f"  {what}: seen after {seen - begin:.2f} s, back {time.monotonic() - seen:.2f} s later", flush=True)
     after = pids(server)
     assert not set(after[1:]) & set(before) and not any(map(lives, before[1:])), (before, after)
@@ -339,7 +339,7 @@ def weights_change_on_every_rank():
             os.kill(pids(server)[1], signal.SIGKILL)
             time.sleep(0.05)
             status, _, said = server.request("/update_weights_from_disk", {"model_path": silent.as_posix()})
-            until("health is back", lambda: server.request("/health")[0] == 200)
+            server.until_health_is(200)
             assert (answers(server) == before) == (status != 200), said  # 200: the rank was back
 
 

@@ -1,5 +1,6 @@
 """Starts `glint serve` (or another of its names) for a test, on a free port, and waits until it serves."""
 import json
+import os
 import re
 import signal
 import subprocess
@@ -68,3 +69,15 @@ class Served:
         except urllib.error.HTTPError as error:
             status, head, text = error.code, error.headers, error.read().decode()
         return status, head, json.loads(text) if "json" in head.get("content-type", "") else text
+
+    def ranks(self):
+        return self.request("/server_info")[2]["ranks"]
+
+    def until_health_is(self, status, seconds=30):
+        until(f"health is {status}", lambda: self.request("/health")[0] == status, seconds)
+
+    def loses_a_rank(self, rank, how=signal.SIGKILL):
+        """Which is back when this returns."""
+        os.kill(self.ranks()[rank]["pid"], how)
+        self.until_health_is(503)
+        self.until_health_is(200)
