@@ -8,13 +8,17 @@
 namespace glint {
 namespace {
 
+std::unique_ptr<LoadedModel> load_host() { return load_model(kModelDir, host_backend().make(2)); }
+std::unique_ptr<LoadedModel> load_late() {
+  return load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+}
+
 TEST(LateDevice, gives_the_bits_of_the_host) {
   std::vector<Request> requests = mixed_requests(4, 40, 12);
   for (Request& request : requests) request.want.top_logprobs = 2;
   requests[0].want.routed_experts = true;
   requests[1].want.selected_keys = true;
-  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
-  const auto host = load_model(kModelDir, host_backend().make(2));
+  const auto late = load_late(), host = load_host();
   for (const HarnessOptions& options :
        {HarnessOptions{.num_pages = 20}, HarnessOptions{.num_pages = 20, .max_drafts = 3},
         HarnessOptions{.num_pages = 6, .max_drafts = 2, .max_step_tokens = 33, .depth = 2}}) {
@@ -28,10 +32,8 @@ TEST(LateDevice, gives_the_bits_of_the_host) {
 // while nothing of the first has run, with a token that the host does not know.
 TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
   const std::vector<Request> requests = mixed_requests(6, 40, 10);  // some read their answer
-  auto ops = std::make_unique<LateOps>(host_backend().make(2));
-  auto& device = static_cast<LateDevice&>(ops->device());
-  const auto late = load_model(kModelDir, std::move(ops));
-  const auto host = load_model(kModelDir, host_backend().make(2));
+  const auto late = load_late(), host = load_host();
+  auto& device = static_cast<LateDevice&>(late->ops().device());
   const HarnessOptions options = {.num_pages = 40, .depth = 3};
   expect_same(Harness(*late, options).run(requests), Harness(*host, options).run(requests));
   EXPECT_GT(late->num_graphs(), 0u);  // decode steps were recorded and repeated
@@ -82,10 +84,8 @@ TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
 // Where the host must know a request's tokens to say what comes next, the forward pass does not
 // wait for it: it is there, behind the step that the host waits for.
 TEST(LateDevice, a_pass_is_launched_before_the_answer_is_read) {
-  auto ops = std::make_unique<LateOps>(host_backend().make(2));
-  auto& device = static_cast<LateDevice&>(ops->device());
-  const auto late = load_model(kModelDir, std::move(ops));
-  const auto host = load_model(kModelDir, host_backend().make(2));
+  const auto late = load_late(), host = load_host();
+  auto& device = static_cast<LateDevice&>(late->ops().device());
   const auto requests = [] {
     std::vector<Request> made = mixed_requests(6, 40, 10);
     for (Request& request : made) request.sampling.bad_words = {{13}, {264, 11}};
@@ -114,10 +114,8 @@ TEST(LateDevice, a_pass_is_launched_before_the_answer_is_read) {
 // A step with drafts follows one with drafts before the host knows how many of those were right,
 // and so where it begins.
 TEST(LateDevice, a_step_with_drafts_is_launched_while_the_one_before_it_runs) {
-  auto ops = std::make_unique<LateOps>(host_backend().make(2));
-  auto& device = static_cast<LateDevice&>(ops->device());
-  const auto late = load_model(kModelDir, std::move(ops));
-  const auto host = load_model(kModelDir, host_backend().make(2));
+  const auto late = load_late(), host = load_host();
+  auto& device = static_cast<LateDevice&>(late->ops().device());
   const Request wishes[] = {
       {.sampling = {.temperature = 0}},
       {.sampling = {.temperature = 0.9, .seed = 7}, .want = {.top_logprobs = 2}},
@@ -187,8 +185,7 @@ TEST(LateDevice, a_step_with_drafts_is_launched_while_the_one_before_it_runs) {
 // Texts with drafts are those without, whoever waits: for a grammar or min_tokens, for pages, after
 // failures.
 TEST(LateDevice, drafts_change_no_text) {
-  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
-  const auto host = load_model(kModelDir, host_backend().make(2));
+  const auto late = load_late(), host = load_host();
   const auto requests = [] {
     std::vector<Request> made = mixed_requests(6, 50, 16);
     made[1].constraint = std::make_shared<ToyGrammar>(12, 7);
@@ -236,7 +233,7 @@ TEST(LateDevice, drafts_change_no_text) {
 
 // Steps repeat graphs, and tell their gaps, whether the host reads answers or not.
 TEST(LateDevice, gaps_are_those_of_graphs) {
-  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+  const auto late = load_late();
   for (const bool reads : {false, true}) {
     const auto result =
         bench_gaps(*late, {.running = 2, .steps = 5, .prompt_len = 8, .reads_answers = reads});
@@ -247,7 +244,7 @@ TEST(LateDevice, gaps_are_those_of_graphs) {
 
 // Those that are recorded before the first step are all that there will be, and change no bit.
 TEST(LateDevice, a_graph_is_of_all_the_tables_that_it_reads) {
-  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+  const auto late = load_late();
   Device& device = late->ops().device();
   ASSERT_TRUE(late->reserve_pages(1).ok());
   SeatTable seats(device, seat_sizes(late->config(), DType::kBF16, 0));
@@ -278,8 +275,7 @@ TEST(LateDevice, a_graph_is_of_all_the_tables_that_it_reads) {
 }
 
 TEST(LateDevice, graphs_are_recorded_at_start) {
-  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
-  const auto host = load_model(kModelDir, host_backend().make(2));
+  const auto late = load_late(), host = load_host();
   const std::vector<Request> requests = {{.id = 1, .prompt = prompt_of(0, 70), .max_tokens = 6},
                                          {.id = 2, .prompt = prompt_of(1, 300), .max_tokens = 6},
                                          {.id = 3, .prompt = prompt_of(2, 9), .max_tokens = 3}};
