@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 
 #include "base/file.h"
@@ -23,6 +22,7 @@
 #include "train/packed_rows.h"
 #include "train/parameter_file.h"
 #include "train/pass_trial.h"
+#include "train/testing.h"
 #include "train/tied_checkpoint.h"
 
 namespace glint {
@@ -353,10 +353,7 @@ TEST(Training, what_sequences_share_is_computed_once_with_the_same_bits_and_grad
     const auto once = trained.pass->score(each, 1, 4096).value();
     const auto alone = trained.pass->score(each, 1, 1).value();
     for (std::size_t i = 0; i < each.size(); ++i) {
-      EXPECT_EQ(std::memcmp(once[i].served.data(), alone[i].served.data(),
-                            each[i].ids.size() * sizeof(float)),
-                0)
-          << "sequence " << i;
+      EXPECT_TRUE(same_bits(once[i].served, alone[i].served)) << "sequence " << i;
     }
     EXPECT_EQ(trained.pass->num_batches(each, 700, false), 1);  // of 960 tokens
   }
@@ -370,7 +367,7 @@ TEST(Training, the_bits_of_gradients_do_not_depend_on_threads) {
       trained.run(record_rows({150}), {.mtp_weight = 0.5f});
       const std::vector<float> gradients = trained.gradients();
       if (first.empty()) first = gradients;
-      EXPECT_EQ(std::memcmp(first.data(), gradients.data(), first.size() * sizeof(float)), 0);
+      EXPECT_TRUE(same_bits(first, gradients));
     }
   }
 }
@@ -423,10 +420,6 @@ struct OwnCrossEntropy : TokenLoss {
   const double scale;
   std::map<std::size_t, TokenScores> seen = {};
 };
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
 
 TEST(Training, a_loss_of_the_callers_own_that_is_the_cross_entropy_has_its_gradient) {
   Trained trained(kTiny, DType::kF32, best_backend().make(2));
@@ -544,8 +537,7 @@ TEST(Training, logits_are_those_of_serving_bit_for_bit) {
       // The last token of a sequence predicts nothing.
       expected.resize(expected.size() - static_cast<std::size_t>(serving->config().vocab_size));
     }
-    ASSERT_EQ(logits.size(), expected.size());
-    EXPECT_EQ(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)), 0);
+    EXPECT_TRUE(same_bits(logits, expected));
   }
 }
 

@@ -22,6 +22,7 @@
 #include "runtime/rank_memory.h"
 #include "train/gradient_file.h"
 #include "train/packed_rows.h"
+#include "train/testing.h"
 #include "train/tied_checkpoint.h"
 #include "train/trainer.h"
 
@@ -321,16 +322,6 @@ void learn(Trainer& trainer, int steps) {
     ASSERT_TRUE(trainer.pass().add(sequences, {.scale = 1.0 / 77, .mtp_scale = draft}, 64).ok());
     ASSERT_TRUE(trainer.step(1e-4).ok());
   }
-}
-
-std::vector<float> weights_of(Trainer& trainer) {
-  ThreadPool pool(1);
-  std::vector<float> all;
-  for (const ModelTensor& tensor : trainer.ranks().trained()) {
-    const std::vector<float> values = trainer.weights().read(tensor, pool);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
 }
 
 // All files of a checkpoint.

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -17,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "model/backends_under_test.h"
 #include "ops/testing/late_ops.h"
+#include "train/testing.h"
 
 namespace glint {
 namespace {
@@ -60,20 +60,6 @@ void learn(Trainer& trainer, int steps) {
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_GT(report.value().grad_norm, 0);
   }
-}
-
-std::vector<float> weights_of(Trainer& trainer) {
-  ThreadPool pool(1);
-  std::vector<float> all;
-  for (const ModelTensor& tensor : trainer.ranks().trained()) {
-    const std::vector<float> values = trainer.weights().read(tensor, pool);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 std::vector<float> log_probs_of(Trainer& trainer) {
