@@ -44,21 +44,31 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
       std::min<std::int64_t>(ceil_div(d.cache_tokens / length, std::int64_t{o.cp}), d.max_running);
   const auto most = static_cast<int>(std::min<std::int64_t>(
       at_once > 0 ? std::max<std::int64_t>(1, at_once / o.layout.pp) : 0, o.step_tokens));
-  for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {
-    if (tokens > o.step_tokens) continue;
-    if (!d.prefill.empty() && d.prefill.back().tokens >= tokens) continue;
-    const auto prompts = static_cast<int>(std::max<std::int64_t>(1, tokens / o.input_len));
+  // A step of so many tokens of prompts, each of which ends at `length`.
+  const auto prefill_point = [&](std::int64_t tokens, std::int64_t prompts, std::int64_t length) {
     const int rows = static_cast<int>(std::max<std::int64_t>(1, tokens / o.cp));
+    const int sequences = static_cast<int>(std::min<std::int64_t>(prompts, rows));
     PrefillPoint point = {.tokens = static_cast<int>(tokens)};
     point.floor = floor_of(stages, config, o,
                            {.tokens = rows,
-                            .sequences = std::min(prompts, rows),
-                            .length = std::min(tokens / prompts, d.max_model_len),
-                            .logit_rows = std::min(prompts, rows)});
+                            .sequences = sequences,
+                            .length = std::min(length, d.max_model_len),
+                            .logit_rows = sequences});
     point.tokens_per_s = static_cast<double>(tokens * dp / o.cp) / point.floor.slowest;
-    d.prefill.push_back(point);
+    return point;
+  };
+  for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {
+    if (tokens > o.step_tokens) continue;
+    if (!d.prefill.empty() && d.prefill.back().tokens >= tokens) continue;
+    const std::int64_t prompts = std::max<std::int64_t>(1, tokens / o.input_len);
+    d.prefill.push_back(prefill_point(tokens, prompts, tokens / prompts));
   }
-  const double prefill = d.prefill.back().tokens_per_s / dp;  // of one shard
+  // The rate of one shard. A prompt of several steps takes as long as if each ended at the mean of
+  // their ends.
+  const std::int64_t step = o.step_tokens, longest = std::min(o.input_len, d.max_model_len);
+  const PrefillPoint prompt =
+      longest > step ? prefill_point(step, 1, (longest + step) / 2) : d.prefill.back();
+  const double prefill = prompt.tokens_per_s / dp;
   std::vector<int> batches;
   for (int b = 1; b < most; b *= b == 1 ? 8 : 2) batches.push_back(b);
   if (most > 0) batches.push_back(most);

@@ -146,6 +146,19 @@ TEST(Floors, are_of_batches_that_memory_was_planned_for) {
   EXPECT_EQ(d.decode.back().batch, d.max_running);
 }
 
+TEST(Floors, of_a_prompt_are_the_same_in_one_step_and_in_several) {
+  const auto seconds_of_prompt = [](int step_tokens) {
+    DeploymentOptions options = on("b200", 8, Release::kNvfp4, {.tp = 8});
+    options.step_tokens = step_tokens;
+    options.input_len = 65536;
+    options.concurrency = 1;
+    const DecodePoint one = planned(options).decode.front();
+    return static_cast<double>(options.output_len) * (1 / one.sustained - 1 / one.tokens_per_s);
+  };
+  const double in_one = seconds_of_prompt(65536);
+  EXPECT_NEAR(seconds_of_prompt(8192), in_one, 0.1 * in_one);
+}
+
 TEST(Deployment, counts_graphs_where_steps_are_recorded) {
   const auto graphs = [](RankLayout layout, int cp = 1) {
     DeploymentOptions options = on("h200", 8, Release::kFp8, layout);
