@@ -40,8 +40,9 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
   // At once, of one shard. A step has a token of each of its sequences at least, and they are dealt
   // out over as many steps as there are stages.
+  const std::int64_t fitting = d.cache_tokens / length;  // in shards that share their sequences
   const std::int64_t at_once =
-      std::min<std::int64_t>(ceil_div(d.cache_tokens / length, std::int64_t{o.cp}), d.max_running);
+      std::min<std::int64_t>(ceil_div(fitting, std::int64_t{o.cp}), d.max_running);
   const auto most = static_cast<int>(std::min<std::int64_t>(
       at_once > 0 ? std::max<std::int64_t>(1, at_once / o.layout.pp) : 0, o.step_tokens));
   // A step of so many tokens of prompts, each of which ends at `length`.
@@ -63,26 +64,27 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
     const std::int64_t prompts = std::max<std::int64_t>(1, tokens / o.input_len);
     d.prefill.push_back(prefill_point(tokens, prompts, tokens / prompts));
   }
-  // The rate of one shard. A prompt of several steps takes as long as if each ended at the mean of
-  // their ends.
+  // A prompt of several steps takes as long as if each ended at the mean of their ends.
   const std::int64_t step = o.step_tokens, longest = std::min(o.input_len, d.max_model_len);
   const PrefillPoint prompt =
       longest > step ? prefill_point(step, 1, (longest + step) / 2) : d.prefill.back();
-  const double prefill = prompt.tokens_per_s / dp;
   std::vector<int> batches;
   for (int b = 1; b < most; b *= b == 1 ? 8 : 2) batches.push_back(b);
   if (most > 0) batches.push_back(most);
   for (const int b : batches) {
-    DecodePoint point = {.batch = b * dp};
+    DecodePoint point;
     point.floor =
         floor_of(stages, config, o, {.tokens = b, .sequences = b, .length = mean, .logit_rows = b});
     // Fewer sequences than stages leave some of these idle.
-    const auto steps = static_cast<double>(std::min<std::int64_t>(o.layout.pp, at_once / b));
-    const double seconds = std::max(point.floor.slowest, point.floor.seconds / steps);
-    point.tokens_per_s = b * dp / seconds;
-    const double prompts = b * static_cast<double>(o.input_len) / prefill /
+    const std::int64_t steps = std::min<std::int64_t>(o.layout.pp, at_once / b);
+    point.batch =
+        static_cast<int>(std::min<std::int64_t>(b * dp, fitting * o.num_sequence_shards() / steps));
+    const double seconds =
+        std::max(point.floor.slowest, point.floor.seconds / static_cast<double>(steps));
+    point.tokens_per_s = point.batch / seconds;
+    const double prompts = point.batch * static_cast<double>(o.input_len) / prompt.tokens_per_s /
                            static_cast<double>(o.output_len);  // of a step's share
-    point.sustained = b * dp / (seconds + prompts);
+    point.sustained = point.batch / (seconds + prompts);
     d.decode.push_back(point);
   }
 }

@@ -235,6 +235,16 @@ TEST(Deployment, shards_that_share_sequences_hold_each_once) {
   EXPECT_EQ(shared.decode.front().batch, alone.decode.front().batch);
 }
 
+TEST(Deployment, shards_that_share_sequences_tell_no_more_than_fit) {
+  DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
+  options.cp = 8;
+  options.max_model_len = 2560;
+  options.cache_bytes = planned(options).rank.page * (2560 / kPageSize) * 18;
+  const Deployment d = planned(options);
+  ASSERT_EQ(d.contexts.back().sequences, 18);
+  EXPECT_EQ(d.decode.back().batch, 18);
+}
+
 TEST(Deployment, stages_hold_a_part_of_the_layers_and_of_the_cache) {
   const Deployment d = planned(on("b200", 8, Release::kFp8, {.tp = 4, .pp = 2}));
   EXPECT_TRUE(d.fits);
