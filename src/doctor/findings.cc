@@ -1,5 +1,7 @@
 #include "doctor/findings.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 
 namespace glint {
@@ -10,8 +12,9 @@ const char* name_of(Mark mark) {
 }
 
 Finding judge_use(const MachineFacts& m, const Rates& rates, const BuildFacts& build) {
-  // The first GPU is the one that --backend auto looks at.
-  const bool gpu = !m.gpu.gpus.empty() && build.has_kernels(capability_of(m.gpu.gpus.front()));
+  const bool gpu = std::any_of(m.gpu.gpus.begin(), m.gpu.gpus.end(), [&](const GpuFacts& each) {
+    return each.answers && build.has_kernels(capability_of(each));
+  });
   const int threads = rates.threads > 0 ? rates.threads : m.cpu.usable;
   const std::string isa = m.cpu.isa.empty() ? "reference" : m.cpu.isa;
   return {"glint", "uses", m.cpu.isa.empty() ? Mark::kFail : Mark::kOk,

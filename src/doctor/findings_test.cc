@@ -245,6 +245,20 @@ TEST_F(Doctor, the_cuda_backend_is_used_where_the_build_has_it) {
   EXPECT_NE(about("libraries").text.find("use NCCL"), std::string::npos);
 }
 
+TEST_F(Doctor, gpus_without_kernels_are_not_shown_to_cuda) {
+  for (int i = 0; i < 4; ++i) machine.write_gpu(i, "");
+  machine.write_driver("580.95.05");
+  machine.write_smi(1, "NVIDIA H100", "9.0", "OK", "PIX");
+  build = {.has_cuda = true, .has_kernels = [](int capability) { return capability == 90; }};
+  EXPECT_EQ(about("CUDA backend").commands, std::vector<std::string>{});  // vfio-pci has three
+  machine.write("/smi/list",
+                "NVIDIA T400, 00000000:19:00.0, 4096, 4, 7.5, Enabled, Disabled\n"
+                "NVIDIA H100, 00000000:21:00.0, 81559, 4, 9.0, Enabled, Disabled\n");
+  const std::string show = "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1";
+  EXPECT_EQ(about("CUDA backend").commands, std::vector<std::string>{show});
+  EXPECT_TRUE(about("uses").text.starts_with("the GPU;"));
+}
+
 TEST_F(Doctor, variables_that_slow_nccl_down_are_named) {
   write_node("identity");
   machine.write_smi(8, "NVIDIA H200", "9.0", "OK", "NV18");

@@ -100,13 +100,21 @@ int capability_of(const GpuFacts& gpu) {
 
 namespace {
 
-// The GPUs that the CUDA backend can use.
+// The GPUs that the CUDA backend can use, of those that CUDA lists: vfio-pci has the others.
 Finding judge_kernels(const MachineFacts& m, const BuildFacts& build) {
   Finding out = {"GPUs", "CUDA backend", Mark::kNote, ""};
-  const auto fits = [&](const GpuFacts& gpu) { return build.has_kernels(capability_of(gpu)); };
-  const std::vector<GpuFacts>& gpus = m.gpu.gpus;
-  if (std::none_of(gpus.begin(), gpus.end(), fits)) {
-    const int capability = capability_of(gpus.front());
+  std::vector<int> capabilities;
+  std::string fitting;
+  std::size_t fit = 0;
+  for (const GpuFacts& gpu : m.gpu.gpus) {
+    if (!gpu.answers) continue;
+    if (build.has_kernels(capability_of(gpu))) {
+      fitting += str(fit++ ? "," : "", capabilities.size());
+    }
+    capabilities.push_back(capability_of(gpu));
+  }
+  if (fit == 0) {
+    const int capability = *std::max_element(capabilities.begin(), capabilities.end());
     if (capability < kLeastCapability) {
       out.text = str("has kernels from sm_", kLeastCapability, " on",
                      capability ? str(", and these are sm_", capability) : std::string(),
@@ -120,18 +128,15 @@ Finding judge_kernels(const MachineFacts& m, const BuildFacts& build) {
                         " && cmake --build --preset cuda")};
     return out;
   }
-  if (gpus.size() == 1) {
-    out.text = "used, unless --backend cpu says otherwise";
+  out.text = fit > 1 ? "one GPU is used, the first that CUDA lists; --tp N uses N"
+                     : "used, unless --backend cpu says otherwise";
+  if (fit < capabilities.size()) {
+    out.text = "some GPUs are of a kind that it has no kernels for; show it those that it has";
+    out.commands = {"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" + fitting};
+  } else if (fit == 1) {
     out.mark = Mark::kOk;
-  } else {
-    out.text = "one GPU is used, the first that CUDA lists; --tp N uses N";
-    out.commands = {str("glint serve MODEL --tp ", std::bit_floor(gpus.size()))};
   }
-  if (!fits(gpus.front())) {
-    out.text = "the first GPU is of a kind that it has no kernels for; show it one that it has";
-    out.commands = {str("export CUDA_VISIBLE_DEVICES=",
-                        std::find_if(gpus.begin(), gpus.end(), fits) - gpus.begin())};
-  }
+  if (fit > 1) out.commands.push_back(str("glint serve MODEL --tp ", std::bit_floor(fit)));
   return out;
 }
 
