@@ -109,6 +109,11 @@ TEST_F(Doctor, disks_that_are_read_only) {
   EXPECT_NE(about("models").text.find("; read-only: nothing can be fetched"), std::string::npos);
 }
 
+TEST_F(Doctor, a_large_disk_with_room_is_not_full) {
+  disk->free = 36 * kGiB;
+  EXPECT_EQ(marks(Mark::kFix), "");
+}
+
 TEST_F(Doctor, without_avx2_nothing_runs) {
   machine.write_host(4, "sse2 avx");
   EXPECT_EQ(marks(Mark::kFail), "CPU, uses");

@@ -238,7 +238,7 @@ Finding judge_disk(const MachineFacts& m, const DiskFacts& disk) {
   }
   out.text = str(disk.path, ": ", human_bytes(disk.free), " free of ", human_bytes(disk.total),
                  disk.type.empty() ? "" : str(" (", disk.type, ")"));
-  if (disk.is_read_only || disk.free < std::max(kGiB, disk.total / 50)) {
+  if (disk.is_read_only || disk.free < kGiB) {
     // Weights that others share are often mounted so.
     out.mark = models && disk.is_read_only ? Mark::kNote : Mark::kFix;
     out.text += disk.is_read_only ? "; read-only" : "; nearly full";
