@@ -113,8 +113,10 @@ std::optional<Release> release_of(const std::string& format) {
 // The release that a config.json without weights describes.
 Release release_of(const ModelConfig& config) {
   const std::string text = lower(config.quantization);
-  if (text.find("fp4") != text.npos || text.find("modelopt") != text.npos) return Release::kNvfp4;
-  return text.find("fp8") != text.npos ? Release::kFp8 : Release::kBF16;
+  const auto says = [&](const char* word) { return text.find(word) != text.npos; };
+  if (says("fp4")) return Release::kNvfp4;
+  if (says("fp8") || says("float-quantized")) return Release::kFp8;  // of compressed-tensors
+  return says("modelopt") ? Release::kNvfp4 : Release::kBF16;
 }
 
 Result<Subject> find_subject(const Options& o, const Cli& cli) {

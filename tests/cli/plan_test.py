@@ -155,6 +155,10 @@ def refusals():
     with tempfile.TemporaryDirectory() as folder:
         alone = pathlib.Path(folder) / "config.json"
         alone.write_text(json.dumps(json.loads((pathlib.Path(MODEL) / "config.json").read_text()) | {"num_nextn_predict_layers": 0}))
+        for quantization, form in (({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"), ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+                                   ({"quant_method": "compressed-tensors", "format": "float-quantized"}, "fp8")):
+            alone.with_name("q.json").write_text(json.dumps(json.loads(alone.read_text()) | {"quantization_config": quantization}))
+            check(json.loads(output("plan", alone.with_name("q.json"), "--count", 4, "--json"))["format"] == form, form, quantization)
         refused("plan", alone, "--drafts", 3, words=["--drafts 3", "MTP layer", str(alone)])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
