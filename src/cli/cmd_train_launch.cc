@@ -82,8 +82,11 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   if (!find_own(own, "num-nodes")->is_set && parse_option(cli.environment.slurm_num_nodes, nodes)) {
     options.num_nodes_of_job = nodes;
   }
-  GLINT_TRY(const Launch launch, resolve_launch(options));
+  GLINT_TRY(Launch launch, resolve_launch(options));
   const bool launches = trains(stage) && !options.dry_run;
+  if (launches && !launch.is_named) {
+    launch.notes.push_back(str("--run-id ", launch.options.run_id, " goes on with this run"));
+  }
   const Result<int> rank = launches ? rank_of_launch(launch, stage == Stage::kAll, cli) : 0;
   if (!rank.ok() || rank.value() == 0) {
     cli.console.print(options.json ? dump_json(to_json(launch), JsonStyle::kIndent2) + "\n"

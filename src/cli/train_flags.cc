@@ -38,7 +38,7 @@ constexpr TrainFlag kFlags[] = {
     {"apply-chat-template rollout-shuffle calculate-per-token-loss "
      "disable-grpo-std-normalization enable-mtp-training use-tis use-rollout-routing-replay "
      "partial-rollout "
-     "mask-offpolicy-in-partial-rollout",
+     "mask-offpolicy-in-partial-rollout resume",
      Takes::kNothing, Does::kOption},
     {"max-tokens-per-gpu", Takes::kValue, Does::kOption, "batch-tokens"},
     {"rollout-external-engine-addrs", Takes::kValues, Does::kEach},

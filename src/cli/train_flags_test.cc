@@ -34,6 +34,10 @@ TEST(TrainFlags, SwitchesCanBeTurnedOff) {
   EXPECT_EQ(out.options, (std::vector<std::string>{"--apply-chat-template=false"}));
 }
 
+TEST(TrainFlags, ARunGoesOnAsItIsTold) {
+  EXPECT_EQ(translate("--resume").value().options, (std::vector<std::string>{"--resume=true"}));
+}
+
 TEST(TrainFlags, PromptsOfAnEvaluationMayHaveAName) {
   const auto out = translate("--eval-prompt-data aime /data/aime.jsonl").value();
   EXPECT_EQ(out.options, (std::vector<std::string>{"--eval-prompt-data=/data/aime.jsonl"}));

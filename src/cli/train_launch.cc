@@ -62,10 +62,14 @@ Status add_layout(const LaunchOptions& o, const ModelConfig& config, bool on_cpu
   return Ok{};
 }
 
+std::string folder_of_run(const LaunchOptions& o) {
+  return str(o.output_dir, "/", o.run_id, "/checkpoints");
+}
+
 // The recipe, in miles' words.
 void add_recipe(const Launch& launch, bool is_small, Words& words) {
   const LaunchOptions& o = launch.options;
-  const std::string checkpoints = str(o.output_dir, "/", o.run_id, "/checkpoints");
+  const std::string checkpoints = folder_of_run(o);
   const bool debug = o.mode == "debug_minimal";
   add(words, {"--hf-checkpoint", launch.local_model(), "--load", checkpoints, "--save", checkpoints,
               "--save-interval", "20"});
@@ -317,7 +321,6 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   if (o.hardware.empty()) o.hardware = launch.is_published ? "H200" : "cpu";
   launch.on_cpu = o.hardware == "cpu";
   if (o.num_nodes_of_job && !launch.on_cpu) o.num_nodes = *o.num_nodes_of_job;
-  launch.is_named = !o.run_id.empty();
   GLINT_TRY_STATUS(check(o));
   settle(launch);
 
@@ -330,6 +333,10 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   given.insert(given.begin(), o.flags.begin(), o.flags.end());
   words.insert(words.end(), given.begin(), given.end());
   GLINT_TRY(launch.args, translate_train_args(words));
+  launch.is_named = !options.run_id.empty() || launch.checkpoints() != folder_of_run(o);
+  if (!launch.is_named && launch.value("resume") == "true") {
+    return invalid("--resume goes on with a run that is named: give its --run-id");
+  }
   note_meaningless(launch);
   if (launch.on_cpu) note_sizes(launch, given);
   note_short_answers(launch);

@@ -90,7 +90,7 @@ struct Launch {
   LaunchOptions options = {};
   bool is_published = false;  // of a model whose shapes are built in
   bool on_cpu = false;
-  bool is_named = false;          // by the user: else this process has made up --run-id
+  bool is_named = false;          // the user says which run: else the time is --run-id
   TranslatedTrainArgs args = {};  // of the recipe and everything that the user gave
   TrainPlan plan = {};
   std::vector<std::string> notes = {};    // what was decided, in sentences

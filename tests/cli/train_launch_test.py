@@ -101,6 +101,7 @@ def wrong_plans_are_refused():
     refused("train", "train", "--hardware", "GB300", "--num-nodes", 16, words=["--no-megatron-use-deepep"])
     refused("train", "train", "--model-name", "GLM-6", words=["GLM-6", "GLM-5_4layer"])
     refused("train", "train", "--num-node", 16, words=["--num-node"])
+    refused("train", "train", "--num-nodes", 16, "--resume", words=["--resume", "--run-id"])
     refused("train", "train", "--extra-args", "--lrr 3", words=["--lrr", "--lr"])
     for wrong, word in ((("--num-rollout", 0), "--num-rollout is 0"), (("--lr", -1), "--lr is -1"), (("--lr", "x"), "--lr"),
                         (("--rollout-temperature", 0), "--rollout-temperature is 0"), (("--global-batch-size", 7), "--global-batch-size is 7"),
@@ -113,6 +114,7 @@ def wrong_plans_are_refused():
     for stage in ("train", "full-train"):
         done = run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16)
         check(done.returncode == 2 and "TP 4  PP 4" in done.stdout, "a launch shows its plan", done.stdout + done.stderr)
+        check(" goes on with this run\n" in done.stdout, "and the name that it made up", done.stdout)
         check("planned only" in done.stderr and done.stderr.endswith("(--enable-pd); --no-enable-pd answers without them, --dry-run shows the plan\n"),
               "a launch is refused", done.stderr)
         done = run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16, "--no-enable-pd")
@@ -155,7 +157,7 @@ def every_stage_runs(tmp):
         check(part in text, part, text)
     saved = tmp / "out/r/checkpoints/step-1/model.safetensors"
     before = saved.stat().st_mtime_ns
-    again = output("train", "full-train", *local, env={"HF_HUB_OFFLINE": "1"})
+    again = output("train", "full-train", *local, "--resume", env={"HF_HUB_OFFLINE": "1"})
     check("copied" not in again and "1 round already" in again and saved.stat().st_mtime_ns == before, "again", again)
     (tmp / "local/tiny/config.json").write_text("{}")
     check("1 file copied" in output("train", "prepare-cp", *local), "a file that differs is copied again")
