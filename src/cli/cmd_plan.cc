@@ -33,8 +33,8 @@ struct DeviceOptions {
     v("device=NAME", device,
       "h100, h200, b100, b200, gb200, b300, gb300, rtx-pro-6000, rtx-5090 or cpu (this machine)");
     v("count=N", count,
-      "devices; of --device cpu, machines of this size (default: 8; cpu: 1, with --k8s and --slurm "
-      "one for each rank)");
+      "devices; of --device cpu, machines of this size (default: 8, or as many as divide "
+      "the heads; cpu: 1, with --k8s and --slurm one for each rank)");
     v("tp,tensor-parallel-size=N", tp,
       "ranks that divide each matrix (default: the devices that dp and pp leave)");
     v("ep=N", ep, "ranks among which whole experts are dealt out: 1, or tp x dp");
@@ -237,15 +237,21 @@ Deployment with_useful_cache(Deployment plan) {
   return plan;
 }
 
-// A tp that nobody gave is told by the number of devices that it comes from.
-Status check_heads(const ModelConfig& config, const DeploymentOptions& d) {
+// Divides the heads among the devices that dp and pp leave: all that were asked for, or else as
+// many as can.
+Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions& d) {
   const std::int64_t heads = config.num_attention_heads;
-  int tp = d.layout.tp;
+  const int others = o.dp * o.pp, left = std::max(1, d.count / others);
+  int tp = left;
   while (heads % tp) --tp;
-  if (tp == d.layout.tp) return Ok{};
-  return invalid(str("--count is ", d.count, ", which leaves ", d.layout.tp,
-                     " ranks to divide the model's ", heads, " heads evenly; set it to ",
-                     tp * d.layout.dp * d.layout.pp, ", or divide requests with --dp"));
+  if (o.count && tp != left) {
+    return invalid(str("--count is ", d.count, ", which leaves ", left,
+                       " ranks to divide the model's ", heads, " heads evenly; set it to ",
+                       tp * others, ", or divide requests with --dp"));
+  }
+  d.layout.tp = tp;
+  if (!o.count && o.device != "cpu") d.count = tp * others;
+  return Ok{};
 }
 
 Result<DeviceModel> find_device_model(const Options& o) {
@@ -269,6 +275,9 @@ Status run(const Options& o, Cli& cli) {
   const int ranks = launches ? std::max(o.tp, 1) * o.dp * o.pp : 1;
   DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
   GLINT_TRY(d.device, find_device_model(o));
+  GLINT_TRY(const Subject subject, find_subject(o, cli));
+  d.layout = {.tp = o.tp, .ep = o.ep, .dp = o.dp, .pp = o.pp};
+  if (!o.tp) GLINT_TRY_STATUS(settle_tp(o, subject.config, d));
   const int machines = ceil_div(d.count, d.device.per_machine);
   if (launches && d.count % machines != 0) {
     return invalid(str("--count is ", d.count, ", and a host has up to ", d.device.per_machine, " ",
@@ -276,12 +285,8 @@ Status run(const Options& o, Cli& cli) {
                        " hosts cannot have equally many; set it to ",
                        (d.count / machines + 1) * machines));
   }
-  GLINT_TRY(const Subject subject, find_subject(o, cli));
   d.format = subject.format;
   d.formats = subject.formats;
-  const int others = o.dp * o.pp;
-  d.layout = {
-      .tp = o.tp ? o.tp : std::max(1, d.count / others), .ep = o.ep, .dp = o.dp, .pp = o.pp};
   d.cp = o.cp;
   const NumberFormats numbers = number_formats(o.dtype, o.kv_dtype, o.index);
   d.activations = numbers.activations;
@@ -297,7 +302,6 @@ Status run(const Options& o, Cli& cli) {
   if (!o.kv_cache_memory.empty()) {
     GLINT_TRY(d.cache_bytes, parse_bytes(o.kv_cache_memory).in("--kv-cache-memory"));
   }
-  if (!o.tp) GLINT_TRY_STATUS(check_heads(subject.config, d));
   std::unique_ptr<Backend> backend;
   if (o.device == "cpu") {
     GLINT_TRY(const int threads, resolve_threads(o.threads, cli.environment));

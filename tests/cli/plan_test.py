@@ -61,6 +61,9 @@ def several_machines():
     one, two = (json.loads(output("plan", MODEL, "--device", "cpu", *more, "--json")) for more in ((), ("--count", 2)))
     check((one["count"], two["count"]) == (1, 2), "machines", (one["count"], two["count"]))
     check(two["layout"]["tp"] == 2 and two["weight_bytes"] < one["weight_bytes"], "a rank of two", two)
+    for layout, count in (((), 4), (("--dp", 3), 6), (("--dp", 16), 16)):  # not 8, which nobody asked for
+        fits = json.loads(output("plan", MODEL, *layout, "--json"))
+        check(fits["count"] == count, "as many devices as can divide the heads", fits["count"])
     text = run("plan", "zai-org/GLM-5-FP8", "--device", "cpu", "--count", 16).stdout
     check("hosts of" not in text, "machines are hosts", text)
     refused("plan", MODEL, "--device", "cpu", "--tp", 2, words=["tp 2 is 2 ranks", "1 devices (--count)"])
@@ -163,7 +166,7 @@ def refusals():
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
-    refused("plan", MODEL, "--device", "h200", words=["--count is 8", "4 heads", "set it to 4"])
+    refused("plan", MODEL, "--device", "h200", "--count", 8, words=["--count is 8", "4 heads", "set it to 4"])
     refused("plan", "zai-org/GLM-5", "--cp", 4, words=["cp is 4"])
     refused("plan", "zai-org/GLM-5", "--threads", 4, words=["--threads", "--device cpu"])
     refused("plan", "zai-org/GLM-5", "--concurrency", 65537, words=["--concurrency is 65537"])
