@@ -104,7 +104,7 @@ struct CacheMemoryOptions {
     v("kv-cache-memory,kv-cache-memory-bytes=BYTES", kv_cache_memory,
       "exactly this much (4G, 512M)");
     v("kv-cache-tokens,max-total-tokens=N", kv_cache_tokens,
-      "exactly this many tokens, of each shard (SGLang's meaning)");
+      "this many tokens, in whole pages of 64, of each shard (SGLang's meaning)");
     v("gpu-memory-utilization=X", gpu_memory_utilization,
       "share of all memory for weights, activations and cache (vLLM's meaning)");
     v("mem-fraction-static=X", mem_fraction_static,

@@ -53,7 +53,11 @@ Result<CachePlan> plan_cache(const CacheWishes& w, const ServeMemory& m) {
   if (pages * m.page > free)
     return invalid(str("a KV cache of ", human_bytes(pages * m.page),
                        " does not fit: ", human_bytes(free), " are free; ask for less"));
-  if (pages < 1 || (pages < pages_of(w.max_model_len) && !w.may_shorten))
+  if (pages < 1)
+    return invalid(str("a KV cache of ", human_bytes(std::max(wanted_bytes(w, m), 0.0)),
+                       " holds no page of ", kPageSize, " tokens; give it ", human_bytes(m.page),
+                       " (", with_commas(m.page), " bytes) or more"));
+  if (pages < pages_of(w.max_model_len) && !w.may_shorten)
     return invalid(str("the KV cache would hold ", with_commas(pages * kPageSize),
                        " tokens, fewer than the context of ", with_commas(w.max_model_len),
                        "; give it more memory, or a smaller --max-model-len"));

@@ -48,6 +48,10 @@ TEST(CachePlan, takes_no_more_than_can_be_used_and_than_there_is) {
             "memory, or a smaller --max-model-len");
   wishes.may_shorten = true;
   EXPECT_EQ(plan_cache(wishes, memory_of(true)).value().max_model_len, 192);
+  wishes.bytes = kMiB / 2;
+  EXPECT_EQ(plan_cache(wishes, memory_of(true)).error().message,
+            "a KV cache of 512 KiB holds no page of 64 tokens; give it 1 MiB (1,048,576 bytes) or "
+            "more");
 }
 
 }  // namespace
