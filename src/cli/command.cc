@@ -53,12 +53,18 @@ std::size_t matched_words(const Command& command, std::span<const std::string> a
 }
 
 Error unknown_command(std::span<const Command> commands, std::span<const std::string> args) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, seconds;
   std::string family;  // of "bench" alone, or of "bench" and a word that it has not
   for (const Command& command : commands) {
     names.push_back(command.info.name);
     if (!command.info.name.starts_with(args[0] + " ")) continue;
+    seconds.push_back(command.info.name.substr(args[0].size() + 1));
     family += (family.empty() ? "`glint " : ", `glint ") + command.info.name + "`";
+  }
+  const std::string second = args.size() > 1 ? did_you_mean(args[1], seconds) : "";
+  if (!second.empty()) {
+    return invalid(str("unknown command ", quoted(args[0] + " " + args[1]),
+                       ", did you mean `glint ", args[0], " ", second, "`?"));
   }
   if (!family.empty())
     return invalid(str(quoted(args[0]), " is not all of a command; there is ", family));
@@ -91,7 +97,7 @@ Status dispatch(std::span<const Command> commands, std::span<const std::string> 
     return invalid(str("a command must come first, got ", quoted(args[0]),
                        "; `glint --help` lists the commands"));
   }
-  if (!help) help = args.size() > 1 && (args[1] == "--help" || args[1] == "-h");
+  if (args.size() > 1) help = args[1] == "--help" || args[1] == "-h";
   std::vector<Command> family;  // of "bench"
   for (const Command& command : commands) {
     if (command.info.name.starts_with(args[0] + " ")) family.push_back(command);

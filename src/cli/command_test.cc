@@ -100,6 +100,11 @@ TEST(Command, unknown_commands_are_refused_with_a_suggestion) {
   EXPECT_EQ(run({"gret"}).err, "glint: unknown command \"gret\", did you mean `glint greet`?\n");
   EXPECT_EQ(run({"bench", "remote"}).err,
             "glint: \"bench\" is not all of a command; there is `glint bench local`\n");
+  for (const Outcome& near : {run({"bench", "lokal"}), run({"help", "bench", "lokal"})}) {
+    EXPECT_EQ(near.err,
+              "glint: unknown command \"bench lokal\", did you mean `glint bench local`?\n");
+    EXPECT_EQ(near.out, "");
+  }
   EXPECT_EQ(run({"help", "xxxxxxxx"}).err,
             "glint: unknown command \"xxxxxxxx\"; `glint --help` lists the commands\n");
   EXPECT_EQ(run({"--frobnicate"}).exit_code, 2);
