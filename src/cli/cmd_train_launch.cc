@@ -28,8 +28,8 @@ const Option* find_own(const OptionList& own, const std::string& name) {
 }
 
 // Divides a command line into the launcher's own arguments and the flags of others' programs.
-void divide(std::span<const std::string> args, const OptionList& own,
-            std::vector<std::string>& mine, std::vector<std::string>& others) {
+Status divide(std::span<const std::string> args, const OptionList& own,
+              std::vector<std::string>& mine, std::vector<std::string>& others) {
   while (!args.empty()) {
     const std::string& arg = args.front();
     std::string name = arg.starts_with("--") ? with_dashes(arg.substr(2)) : "";
@@ -37,7 +37,13 @@ void divide(std::span<const std::string> args, const OptionList& own,
     const Option* option = find_own(own, name);
     const std::string positive = name.starts_with("no-") ? name.substr(3) : name;
     if (!option) option = find_own(own, positive);
-    const bool is_mine = option || (!find_train_flag(name) && !find_train_flag(positive));
+    const bool is_others = find_train_flag(name) || find_train_flag(positive);
+    if (!option && !is_others && !name.empty() && name != "help") {
+      std::vector<std::string> names;
+      for (const Option& one : own.options()) names.push_back(one.name);
+      return unknown_train_flag(arg.substr(0, arg.find('=')), positive, std::move(names));
+    }
+    const bool is_mine = option || !is_others;
     std::vector<std::string>& to = is_mine ? mine : others;
     to.push_back(arg);
     args = args.subspan(1);
@@ -52,6 +58,7 @@ void divide(std::span<const std::string> args, const OptionList& own,
       args = args.subspan(1);
     }
   }
+  return Ok{};
 }
 
 bool trains(Stage stage) { return stage == Stage::kTrain || stage == Stage::kAll; }
@@ -75,7 +82,7 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
     const std::size_t equals = std::min(variable.find('='), variable.size());
     mine.push_back(str("--", lower(variable.substr(0, equals)), variable.substr(equals)));
   }
-  divide(args, own, mine, options.flags);
+  GLINT_TRY_STATUS(divide(args, own, mine, options.flags).in(info.name));
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));
   if (!go_on) return Ok{};
   int nodes = 0;

@@ -139,16 +139,6 @@ constexpr TrainFlag kFlags[] = {
      Takes::kNothing, Does::kNothing, kFromConfig},
 };
 
-Error unknown(const std::string& shown, std::string_view name) {
-  std::vector<std::string> names;
-  for (const TrainFlag& flag : kFlags) {
-    each_name(flag.names, [&](std::string_view one) { names.emplace_back(one); });
-  }
-  const std::string near = did_you_mean(name, names);
-  return invalid(str("unknown option ", quoted(shown),
-                     near.empty() ? std::string() : ", did you mean --" + near + "?"));
-}
-
 // One flag as it was given.
 struct Given {
   std::string name;
@@ -180,7 +170,7 @@ Result<std::vector<Given>> read_flags(std::span<const std::string> args) {
         given.flag = positive, given.is_on = false;
       }
     }
-    if (!given.flag) return unknown(arg, given.name);
+    if (!given.flag) return unknown_train_flag(arg, given.name, {});
     if (equals != arg.npos) {
       given.values.push_back(arg.substr(equals + 1));
     } else if (given.flag->takes != Takes::kNothing) {
@@ -213,6 +203,16 @@ const TrainFlag* find_train_flag(std::string_view name) {
     if (contains(words_of(flag.names), name)) return &flag;
   }
   return nullptr;
+}
+
+Error unknown_train_flag(const std::string& shown, std::string_view name,
+                         std::vector<std::string> others) {
+  for (const TrainFlag& flag : kFlags) {
+    for (const std::string_view one : words_of(flag.names)) others.emplace_back(one);
+  }
+  const std::string near = did_you_mean(name, others);
+  return invalid(str("unknown option ", quoted(shown),
+                     near.empty() ? std::string() : ", did you mean --" + near + "?"));
 }
 
 Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args) {

@@ -32,6 +32,9 @@ struct TrainFlag {
 std::span<const TrainFlag> train_flags();
 // Null: nobody's.
 const TrainFlag* find_train_flag(std::string_view name);
+// That `shown` is nobody's, with what is near to `name`, of these flags and `others`.
+Error unknown_train_flag(const std::string& shown, std::string_view name,
+                         std::vector<std::string> others);
 
 struct TranslatedTrainArgs {
   std::vector<std::string> options;                // for `glint train grpo`

@@ -101,6 +101,7 @@ def wrong_plans_are_refused():
     refused("train", "train", "--hardware", "GB300", "--num-nodes", 16, words=["--no-megatron-use-deepep"])
     refused("train", "train", "--model-name", "GLM-6", words=["GLM-6", "GLM-5_4layer"])
     refused("train", "train", "--num-node", 16, words=["--num-node"])
+    refused("train", "full-train", "--rollout-batch-sze", 2, words=["did you mean --rollout-batch-size?"])
     refused("train", "train", "--num-nodes", 16, "--resume", words=["--resume", "--run-id"])
     refused("train", "train", "--extra-args", "--lrr 3", words=["--lrr", "--lr"])
     for wrong, word in ((("--num-rollout", 0), "--num-rollout is 0"), (("--lr", -1), "--lr is -1"), (("--lr", "x"), "--lr"),
