@@ -436,8 +436,8 @@ Command vllm_serve_command() {
       Dialect::kVllm,
       {.name = "vllm serve",
        .group = "Server",
-       .summary = "the same, with vLLM's command line and defaults",
-       .description = "`glint serve` with vLLM's flags and defaults (0.0.0.0:8000). "
+       .summary = "`glint serve` with vLLM's command line and defaults",
+       .description = "The default address is 0.0.0.0:8000. "
                       "Also when glint is called `vllm` through a link.",
        .examples = {{"glint vllm serve zai-org/GLM-5-FP8 -tp 8", "as in its guide"}}});
 }
@@ -447,9 +447,9 @@ Command sglang_command() {
       Dialect::kSglang,
       {.name = "sglang",
        .group = "Server",
-       .summary = "the same, with SGLang's command line and defaults",
-       .description = "`glint serve` with the flags and defaults (127.0.0.1:30000) of "
-                      "sglang.launch_server. Also when glint is called `sglang` through a link.",
+       .summary = "`glint serve` with SGLang's command line and defaults",
+       .description = "The flags are those of sglang.launch_server, the default address is "
+                      "127.0.0.1:30000. Also when glint is called `sglang` through a link.",
        .examples = {
            {"glint sglang --model-path DIR --tp 8 --mem-fraction-static 0.9", "as in its guide"}}});
 }
@@ -459,9 +459,9 @@ Command trtllm_serve_command() {
       Dialect::kTrtllm,
       {.name = "trtllm-serve",
        .group = "Server",
-       .summary = "the same, with TensorRT-LLM's command line and defaults",
-       .description = "`glint serve` with the flags, files and defaults (localhost:8000) of "
-                      "trtllm-serve. Also when glint is called `trtllm-serve` through a link.",
+       .summary = "`glint serve` with TensorRT-LLM's command line and defaults",
+       .description = "The flags and files are those of trtllm-serve, the default address is "
+                      "localhost:8000. Also when glint is called `trtllm-serve` through a link.",
        .examples = {
            {"glint trtllm-serve serve DIR --tp_size 8 --config config.yml", "as in its guide"}}});
 }

@@ -29,6 +29,7 @@ for command in commands:
 for words, defaults in ((("serve",), ("127.0.0.1", 8000, 64, 1000)), (("vllm", "serve"), ("0.0.0.0", 8000, 256, 3000)),
                         (("sglang",), ("127.0.0.1", 30000, 64, 1000)), (("trtllm-serve",), ("localhost", 8000, 64, 1000))):
     page = " ".join(run("help", *words).stdout.split())
+    check(words == ("serve",) or f"glint {' '.join(words)}: `glint serve` with " in page, f"help {words} does not say what it is like", page)
     for option, value in zip(("host", "port", "max-num-seqs", "eplb-rebalance-num-iterations"), defaults):
         shown = re.search(rf" --{option}(?:, --[a-z-]+)* (?:TEXT|N) .*?\(default: ([\w.]+)\)", page)
         check(shown and shown[1] == str(value), f"help {words} shows another --{option}", shown)
