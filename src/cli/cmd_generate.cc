@@ -166,8 +166,7 @@ Status run(const Options& options, Cli& cli) {
     cli.console.print(dump_json(said) + "\n");
     return Ok{};
   }
-  // A file or a pipe gets the text and nothing else.
-  if (cli.console.out_is_terminal()) cli.console.print("\n");
+  cli.console.end_line();
   cli.console.note(describe_speed(stats));
   return Ok{};
 }

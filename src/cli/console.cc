@@ -67,6 +67,11 @@ void Console::flush() {
   if (std::fflush(out_) != 0) keep_error();
 }
 
+void Console::end_line() {
+  flush();
+  if (out_is_terminal_ || err_is_terminal_) std::fputc('\n', out_is_terminal_ ? out_ : err_);
+}
+
 void Console::note(std::string_view line) {
   flush();
   const std::string text = one_line(line) + "\n";

@@ -29,6 +29,10 @@ class Console {
   // Makes what was printed visible: after each piece of a stream.
   void flush();
 
+  // Ends the last line of a streamed text on the terminal that shows it, also where it comes there
+  // through a pipe: a file or a pipe gets the text and nothing else.
+  void end_line();
+
   // One line on stderr, as one_line() has it.
   void note(std::string_view line);
 

@@ -54,6 +54,24 @@ TEST(Console, styles_only_on_terminals_that_want_them) {
   close(master);
 }
 
+TEST(Console, a_note_after_a_text_begins_a_line_of_the_terminal) {
+  int master, slave;
+  if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) GTEST_SKIP() << "no terminals";
+  std::FILE* terminal = fdopen(slave, "w");
+  std::FILE* pipe = std::tmpfile();
+  Console console(pipe, terminal, false);
+  console.print("19");
+  console.end_line();
+  console.note("done");
+  char shown[100] = {};
+  EXPECT_GT(read(master, shown, sizeof shown - 1), 0);
+  EXPECT_STREQ(shown, "\r\ndone\r\n");
+  EXPECT_EQ(std::ftell(pipe), 2);
+  std::fclose(terminal);
+  std::fclose(pipe);
+  close(master);
+}
+
 TEST(Console, a_note_is_one_line_without_control_characters) {
   std::FILE* file = std::tmpfile();
   Console(file, file, false).note("a\n\x1b]52;c;eA==\x07\t\xc2\x9b é");
