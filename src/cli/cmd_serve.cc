@@ -336,6 +336,9 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   tell_graph_flags(given.graphs, backend->device(), cli);
   tell_environment(cli.environment, cli);
   if (options.dry_run) {
+    if (!options.chat_template.empty()) {
+      GLINT_TRY_STATUS(open_template(options.chat_template, facts.dir));
+    }
     if (follows) {
       cli.console.note(launch->describe_ranks() +
                        ", which plans by its machine's memory, as this plan does by this one's");

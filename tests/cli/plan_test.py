@@ -50,6 +50,7 @@ def this_machine():
     both = run("serve", MODEL, "--dry-run", "--kv-cache-memory", "64M", "--gpu-memory-utilization", 0.25, "--mem-fraction-static", 0.5)
     for flag in ("--gpu-memory-utilization 0.25", "--mem-fraction-static 0.5"):
         check(f"ignored: {flag} (--kv-cache-memory says how large the cache is)" in both.stderr, "the most exact wish holds", both.stderr)
+    refused("serve", MODEL, "--dry-run", "--chat-template", "nosuch.jinja", words=["--chat-template", "nosuch.jinja"])
     check(re.search(r"tokens +6,400", dry.stdout) and "6,400 tokens" in dry.stderr, "the same cache",
           dry.stdout + dry.stderr)
     for line in ("ignored: --revision main (a directory has one)", "ignored: --dcp-size 2", "ignored: --disable-custom-all-reduce", "ignored: SAFETENSORS_FAST_GPU",
