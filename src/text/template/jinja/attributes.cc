@@ -13,7 +13,8 @@ bool changes_it(const Value& value, std::string_view name) {
                                                   "pop",    "remove", "reverse", "sort"};
   static constexpr std::string_view kOfDicts[] = {"clear", "pop", "popitem", "setdefault",
                                                   "update"};
-  return value.is_list() ? contains(kOfLists, name) : value.is_dict() && contains(kOfDicts, name);
+  return value.is_list() ? glint::contains(kOfLists, name)
+                         : value.is_dict() && glint::contains(kOfDicts, name);
 }
 
 // jinja2's object_type_repr: "dict object", "None".

@@ -118,7 +118,7 @@ Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view 
   // Functions of jinja2, and the names that a macro has there.
   static constexpr std::string_view kOthers[] = {"caller", "cycler", "dict",
                                                  "kwargs", "lipsum", "varargs"};
-  if (contains(kOthers, name)) {
+  if (glint::contains(kOthers, name)) {
     return invalid(str("'", name, "' is not supported; there are ", join_names(kGlobals)));
   }
   const Global global = find_named(kGlobals, name);

@@ -261,7 +261,7 @@ Result<Value> get(Runtime&, const Value& self, const Arguments& arguments) {
 }
 
 bool has_name(std::string_view list, std::string_view name) {
-  return contains(glint::split(list, ' '), name);
+  return glint::contains(glint::split(list, ' '), name);
 }
 
 }  // namespace

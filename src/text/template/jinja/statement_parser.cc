@@ -197,7 +197,7 @@ Status Parser::parse_signature(MacroDefinition& macro) {
     GLINT_TRY(std::string name, expect_any_name());
     if (macro.parameters.size() == kMaxNamed)
       return fail(str("more than ", kMaxNamed, " parameters"));
-    if (contains(macro.parameters, name))
+    if (glint::contains(macro.parameters, name))
       return fail("duplicate argument '" + name + "' in function definition");
     macro.parameters.push_back(std::move(name));
     if (skip_operator("=")) {
