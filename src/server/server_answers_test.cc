@@ -90,6 +90,8 @@ TEST(ServerAnswers, an_answers_form_that_cannot_be_is_told_by_its_field) {
             "; output_config.format.schema: unsupported type \"objekt\"");
   EXPECT_EQ(refusal("/v1/completions", R"({"prompt": "x", "guided_regex": "("})").substr(0, 28),
             "guided_regex; guided_regex: ");
+  EXPECT_EQ(refusal("/v1/responses", R"({"input": "x", "regex": "("})").substr(0, 14),
+            "regex; regex: ");
 }
 
 TEST(ServerAnswers, a_streamed_chat_is_the_whole_one_in_pieces) {

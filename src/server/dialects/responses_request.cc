@@ -176,6 +176,7 @@ void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& c
   r.boolean("stream", request.form.stream);
   read_sampling(r, request, context);
   read_limits(r, request, context);
+  read_constraint(r, request);
   check_tool_choice(r, request);
   if (!r.reading()) return;
   for (const char* name :
