@@ -14,7 +14,9 @@ namespace {
 constexpr std::string_view kThink = "<think>", kEndThink = "</think>", kToolCall = "<tool_call>",
                            kEndToolCall = "</tool_call>";
 
-// The stop strings, then the markers that mean something outside of calls.
+constexpr std::size_t kNumMarkers = 3;  // that mean something outside of calls
+
+// The stop strings, then those markers.
 std::vector<std::string> texts_to_find(const DeltaOptions& options) {
   std::vector<std::string> texts = options.stop;
   for (const std::string_view marker : {kThink, kEndThink, kToolCall}) {
@@ -133,8 +135,17 @@ std::size_t DeltaParser::State::read_text(std::string_view text) {
 
 void DeltaParser::State::on_found(std::size_t found) {
   if (found < options.stop.size()) {
-    if (num_tokens <= options.min_tokens) return add(options.stop[found]);
-    return on_stop(options.stop[found]);
+    if (num_tokens > options.min_tokens) return on_stop(options.stop[found]);
+    // It is text, but a marker at its end stays one.
+    std::string_view text = options.stop[found];
+    for (std::size_t i = options.stop.size(); i < options.stop.size() + kNumMarkers; ++i) {
+      const std::string& marker = finder.text(static_cast<int>(i));
+      if (marker.empty() || !text.ends_with(marker)) continue;
+      text.remove_suffix(marker.size());
+      found = i;
+    }
+    add(text);
+    if (found < options.stop.size()) return;
   }
   const bool is_think = found == options.stop.size(), is_end = found == options.stop.size() + 1;
   if (options.calls_first && has_content && !is_think && !is_end) return add(kToolCall);

@@ -229,6 +229,11 @@ TEST(DeltaParser, stop_strings_within_min_tokens_are_text) {
   EXPECT_EQ(parsed("x END y END z", options), "null|x END y |!END");
   options.min_tokens = 100;
   EXPECT_EQ(parsed("x END y END z", options), "null|x END y END z|");
+  // Markers among them stay markers, also at the end of one.
+  options = {.in_reasoning = true, .stop = {"</think>", "y<tool_call>"}, .min_tokens = 100};
+  EXPECT_EQ(parsed("x</think>y<tool_call>f</tool_call>", options), "x|y|f{}");
+  options.parse_tools = false;
+  EXPECT_EQ(parsed("x</think>y<tool_call>f", options), "x|y<tool_call>f|");
 }
 
 TEST(DeltaParser, special_tokens_are_text_only_if_wanted) {
