@@ -63,23 +63,25 @@ ApiError api_error(const Error& error) {
   return {.status = 400, .message = error.message};
 }
 
-ApiError too_long_error(int context, int max_tokens, int prompt_tokens) {
+ApiError too_long_error(int context, int max_tokens, int prompt_tokens, bool at_least) {
+  const char* bound = at_least ? "at least " : "";
   const std::int64_t total = std::int64_t{max_tokens} + prompt_tokens;
-  return {.status = 400,
-          .message = str("This model's maximum context length is ", context,
-                         " tokens. However, you requested ", max_tokens,
-                         " output tokens and your prompt contains ", prompt_tokens,
-                         " input tokens, for a total of ", total,
-                         " tokens. Please reduce the length of the input prompt or the number of "
-                         "requested output tokens."),
-          .param = "input_tokens",
-          .code = "context_length_exceeded",
-          .anthropic_message =
-              prompt_tokens >= context
-                  ? str("prompt is too long: ", prompt_tokens, " tokens > ", context, " maximum")
-                  : str("input length and `max_tokens` exceed context limit: ", prompt_tokens,
-                        " + ", max_tokens, " > ", context,
-                        ", decrease input length or `max_tokens` and try again")};
+  return {
+      .status = 400,
+      .message = str("This model's maximum context length is ", context,
+                     " tokens. However, you requested ", max_tokens,
+                     " output tokens and your prompt contains ", bound, prompt_tokens,
+                     " input tokens, for a total of ", bound, total,
+                     " tokens. Please reduce the length of the input prompt or the number of "
+                     "requested output tokens."),
+      .param = "input_tokens",
+      .code = "context_length_exceeded",
+      .anthropic_message =
+          prompt_tokens >= context
+              ? str("prompt is too long: ", bound, prompt_tokens, " tokens > ", context, " maximum")
+              : str("input length and `max_tokens` exceed context limit: ", prompt_tokens, " + ",
+                    max_tokens, " > ", context,
+                    ", decrease input length or `max_tokens` and try again")};
 }
 
 ApiError out_of_memory_error() {

@@ -25,7 +25,7 @@ ApiError api_error(const Error& error);
 
 // The prompt, or the prompt and the answer, are longer than the context. In the words of vLLM and
 // of Anthropic, which agents look for: one makes them shorten the conversation, another max_tokens.
-ApiError too_long_error(int context, int max_tokens, int prompt_tokens);
+ApiError too_long_error(int context, int max_tokens, int prompt_tokens, bool at_least = false);
 
 // The error of a request for which memory ran out.
 ApiError out_of_memory_error();

@@ -1,6 +1,7 @@
 #include "server/prepare.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/hash.h"
 #include "base/random.h"
@@ -70,7 +71,7 @@ Result<std::vector<TokenId>, ApiError> encode_one(const ApiRequest& request,
   if (at_least > static_cast<std::size_t>(max_model_len))
     return too_long_error(
         max_model_len, 1,
-        static_cast<int>(std::min<std::size_t>(at_least, std::numeric_limits<int>::max())));
+        static_cast<int>(std::min<std::size_t>(at_least, std::numeric_limits<int>::max())), true);
   auto tokens = model.tokenizer.encode(text, encode_options(request));
   if (!tokens.ok()) return api_error(tokens.error());
   return std::move(tokens).value();

@@ -120,6 +120,18 @@ TEST(Server, prompts_that_cannot_fit_are_refused_unencoded) {
       server.send("POST", "/v1/completions", R"({"prompt": ")" + std::string(1 << 20, 'a') + "\"}");
   EXPECT_EQ(response.status, 400);
   EXPECT_NE(response.body.find("maximum context length is 2048"), std::string::npos);
+  EXPECT_NE(response.body.find("prompt contains at least "), std::string::npos);
+  // Unless it is only counted.
+  std::string words = "\"";
+  for (int i = 0; i < 100'000; ++i) words += "a ";
+  words += "b\"";
+  const Json tokens = server.post("/tokenize", R"({"prompt": )" + words + "}");
+  const std::string message = R"([{"role": "user", "content": )" + words + "}]}";
+  for (const auto& [path, body] :
+       {std::pair{"/v1/messages/count_tokens", R"({"messages": )" + message},
+        std::pair{"/v1/responses/input_tokens", R"({"input": )" + words + "}"}})
+    EXPECT_GT(std::stoi(at(server.post(path, body), "input_tokens")),
+              std::stoi(at(tokens, "count")));
 }
 
 TEST(Server, starts_with_503_and_a_state) {

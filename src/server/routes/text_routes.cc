@@ -1,5 +1,7 @@
 // The routes that need the tokenizer and the template alone: /tokenize, /detokenize,
 // /apply-template, /v1/messages/count_tokens.
+#include <limits>
+
 #include "base/str.h"
 #include "server/dialects/anthropic.h"
 #include "server/dialects/openai_request.h"
@@ -151,7 +153,8 @@ void count_tokens(ServerCore& core, const Json& json, Api api, ReadRequest read,
   request.turn.cancelled = [&reply] { return reply.gone(); };
   ApiStatus status = g.check_model(request.model);
   Prepared prepared;
-  if (status.ok()) status = encode_prompts(request, g.model(), core.config.max_model_len, prepared);
+  constexpr int kAnyLength = std::numeric_limits<int>::max();
+  if (status.ok()) status = encode_prompts(request, g.model(), kAnyLength, prepared);
   if (!status.ok()) return reply.fail(status.error());
   Json out = Json::Object{};
   if (api == Api::kResponses) out.set("object", "response.input_tokens");
