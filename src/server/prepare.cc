@@ -35,7 +35,7 @@ std::uint64_t own_salt(std::uint64_t seed, std::size_t number) {
 Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens, int max_model_len,
                                     int row_experts) {
   const int room = max_model_len - prompt_tokens;
-  const int wanted = request.end.max_tokens.value_or(1);
+  const int wanted = std::max(1, request.end.max_tokens.value_or(1));
   if (room < 1 || wanted > room) return too_long_error(max_model_len, wanted, prompt_tokens);
   const int unsaid = std::min({room, request.end.default_max_tokens.value_or(room),
                                longest_told_answer(request, prompt_tokens, row_experts)});

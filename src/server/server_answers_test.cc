@@ -365,6 +365,12 @@ TEST(ServerAnswers, echo_puts_the_prompt_first_and_can_be_all) {
   server.set_answer("");
   const std::string none = R"({"prompt": "Hello", "echo": true, "max_tokens": 0})";
   EXPECT_EQ(at(server.post("/v1/completions", none), "choices.0.finish_reason"), "length");
+  // The prompt's last row draws a token, told or not.
+  std::string tokens = "5";
+  for (int i = 1; i < 2048; ++i) tokens += ",5";
+  const HttpResponse full = server.send(
+      "POST", "/v1/completions", R"({"echo": true, "max_tokens": 0, "prompt": [)" + tokens + "]}");
+  EXPECT_NE(full.body.find("requested 1 output tokens"), std::string::npos) << full.body;
 }
 
 TEST(ServerAnswers, generate_speaks_tokens) {
