@@ -1,5 +1,6 @@
 #include "text/answer/tool_typing.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <unordered_set>
@@ -94,7 +95,23 @@ std::optional<Json> value_of_type(std::string_view text, SchemaType type) {
   return {};
 }
 
+// The first value of `enum` or `const` that is written as `text`.
+const Json* listed_value(std::string_view text, const Json& schema) {
+  const auto is_text = [&](const Json& value) {
+    return value.is_string() ? value.as_string() == text : argument_text(value) == text;
+  };
+  if (const Json* value = schema.find("const"); value && is_text(*value)) return value;
+  const Json* values = schema.find("enum");
+  if (!values || !values->is_array()) return nullptr;
+  const auto found = std::ranges::find_if(values->as_array(), is_text);
+  return found == values->as_array().end() ? nullptr : &*found;
+}
+
 }  // namespace
+
+std::string argument_text(const Json& value) {
+  return value.is_string() ? value.as_string() : dump_json(value, JsonStyle::kPython);
+}
 
 struct ToolTyping::Visit {
   int depth = 0;
@@ -185,6 +202,8 @@ const Json* ToolTyping::property(const Json& schema, std::string_view name) {
 }
 
 Json ToolTyping::value(std::string_view text, const Json* schema) {
+  if (const Json* at = resolve(schema))
+    if (const Json* found = listed_value(text, *at)) return *found;
   const unsigned allowed = types(schema);
   for (const SchemaType type :
        {kNullType, kIntegerType, kNumberType, kBooleanType, kObjectType, kArrayType, kStringType}) {

@@ -1,9 +1,10 @@
 // The arguments of a tool call come as text; their function's JSON schema says what they are. This
 // follows vLLM: of the types that the schema allows, the first that the text can be, in the order
 // null, integer, number, boolean, object, array, string. What the schema does not describe is a
-// string, and so is what it calls nothing else.
+// string, and so is what it calls nothing else. Before all types come the values that it lists.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -22,6 +23,9 @@ enum SchemaType : unsigned {
   kStringType = 64,
   kUnknownType = 128,  // the schema names a type that no one knows
 };
+
+// How an argument of this value is written: a text as it is, all else as Python's JSON.
+std::string argument_text(const Json& value);
 
 // The types of one function's arguments. Remembers what it looked up: one per thread.
 class ToolTyping {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
+
 namespace glint {
 namespace {
 
@@ -45,6 +47,10 @@ TEST(ToolTyping, the_first_type_that_fits) {
 TEST(ToolTyping, types_come_from_everywhere) {
   EXPECT_EQ(typed(R"({"enum":[1,"a"]})", "1"), "1");
   EXPECT_EQ(typed(R"({"enum":[1,"a"]})", "a"), "\"a\"");
+  for (const char* text : {" x", "1", "[1]"})
+    EXPECT_EQ(typed(R"({"enum":[" x","1","[1]",1.5]})", text), str("\"", text, "\""));
+  EXPECT_EQ(typed(R"({"enum":[" x","1","[1]",1.5]})", "1.5"), "1.5");
+  EXPECT_EQ(typed(R"({"type":["integer","string"],"const":"1"})", "1"), "\"1\"");
   EXPECT_EQ(typed(R"({"anyOf":[{"type":"integer"},{"type":"null"}]})", "null"), "null");
   EXPECT_EQ(typed(R"({"anyOf":[{"oneOf":[{"type":"boolean"}]},{"type":"string"}]})", "true"),
             "true");

@@ -172,7 +172,7 @@ class Arguments {
   }
 
   Status add_value(const Json& value, Json::Array& out) {
-    std::string text = value.is_string() ? value.as_string() : dump_json(value, JsonStyle::kPython);
+    const std::string text = argument_text(value);
     if (text.find(kEndValue) != text.npos)
       return invalid(str("value ", quoted(text), " holds a marker of calls"));
     out.push_back(const_string(text));
