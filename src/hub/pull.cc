@@ -144,6 +144,9 @@ Status finish_cache(const PullPlan& plan) {
   const std::string& revision = plan.request.repository.revision;
   if (revision == plan.commit) return Ok{};
   const std::string ref = repository_of(plan.request) + "/refs/" + revision;
+  // The cache may be read-only where all is there.
+  if (const auto known = read_file(ref, 4096); known.ok() && trimmed(known.value()) == plan.commit)
+    return Ok{};
   GLINT_TRY_STATUS(make_folder_of(ref));
   return write_file_atomic(ref, plan.commit);
 }
