@@ -1,6 +1,7 @@
 #include "cli/hub_model.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "base/hub_id.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "checkpoint/model_dir.h"
@@ -53,11 +55,30 @@ Result<std::string> fetch(HubOptions options, PullRequest request, const Cli& cl
   return plan.folder;
 }
 
+// As weights are read without an index. Files that count themselves ("-00001-of-00004") are all
+// there, or the index is still to come.
+bool holds_weights(const std::string& dir) {
+  std::int64_t found = 0, counted = 0;
+  std::error_code error, none;
+  for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.ends_with(".safetensors") || !it->is_regular_file(none)) continue;
+    if (name == "model.safetensors") return true;
+    ++found;
+    if (const std::size_t at = name.rfind("-of-"); at != name.npos) {
+      const auto count = parse_number<std::int64_t>(split(name.substr(at + 4), '.')[0]);
+      counted = std::max(counted, count.value_or(0));
+    }
+  }
+  return found > 0 && found >= counted;
+}
+
 }  // namespace
 
 bool lacks_weights(const std::string& dir) {
   const std::string index = str(dir, "/", kShardIndexName);
-  if (!file_exists(index)) return !file_exists(dir + "/model.safetensors");
+  if (!file_exists(index)) return !holds_weights(dir);
   const Result<std::string> text = read_file(index, kMaxIndex);
   const Result<Json> json = text.ok() ? parse_json(text.value()) : Result<Json>(text.error());
   const Json* map = json.ok() ? json.value().find("weight_map") : nullptr;

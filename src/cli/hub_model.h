@@ -20,7 +20,7 @@ enum class ModelPart {
 Result<std::string> model_dir(const std::string& model, const Cli& cli,
                               ModelPart part = ModelPart::kAll);
 
-// Whether weights that the index of a checkpoint in `dir` names, or any at all, are missing.
+// Whether weights that the index of a checkpoint in `dir` names are missing, or any at all.
 bool lacks_weights(const std::string& dir);
 
 // How to reach the hub of the environment.
