@@ -253,7 +253,7 @@ Status run(const Options& options, Cli& cli) {
                        " is a file; expected the directory of a checkpoint, or a config.json"));
   }
   if (!config_alone) {
-    GLINT_TRY(report.path, model_dir(options.model, cli));
+    GLINT_TRY(report.path, model_dir(options.model, cli, ModelPart::kWeights));
   }
   GLINT_TRY(OpenedModel opened, open_model(report.path, ModelFiles::kIfStored));
   report.config = opened.config;

@@ -131,7 +131,7 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
   } else {
     std::string path = o.model;
     if (!o.model.ends_with(".json") || !file_exists(o.model)) {
-      GLINT_TRY(path, model_dir(o.model, cli, ModelPart::kText));
+      GLINT_TRY(path, model_dir(o.model, cli, ModelPart::kConfig));
     }
     GLINT_TRY_STATUS(check_apart({{"MODEL", path}}, {{"--html", o.html}}));
     GLINT_TRY(OpenedModel opened,

@@ -222,7 +222,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const std::string source,
             one_of(options.source, options.model_dir, "SRC", "--model-dir"));
   GLINT_TRY(const std::string out, one_of(options.out, options.save_dir, "OUT", "--save-dir"));
-  GLINT_TRY(const std::string dir, model_dir(source, cli));
+  GLINT_TRY(const std::string dir, model_dir(source, cli, ModelPart::kWeights));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   GLINT_TRY(Conversion conversion,
             Conversion::prepare({.source = dir,

@@ -25,7 +25,7 @@ struct Options {
 
 Result<ChatTemplate> open_template(const std::string& model, const Cli& cli) {
   if (file_exists(model)) return ChatTemplate::from_file(model);
-  GLINT_TRY(const std::string dir, model_dir(model, cli, ModelPart::kText));
+  GLINT_TRY(const std::string dir, model_dir(model, cli, ModelPart::kTemplate));
   return ChatTemplate::open(dir);
 }
 

@@ -87,9 +87,9 @@ Json to_json(const OutputCheck& check, bool with_source) {
 
 Status run(const Options& options, Cli& cli) {
   CheckOptions check_options;
-  GLINT_TRY(check_options.dir, model_dir(options.out, cli));
+  GLINT_TRY(check_options.dir, model_dir(options.out, cli, ModelPart::kWeights));
   if (!options.source.empty()) {
-    GLINT_TRY(check_options.source, model_dir(options.source, cli));
+    GLINT_TRY(check_options.source, model_dir(options.source, cli, ModelPart::kWeights));
   }
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   GLINT_TRY(const std::int64_t bytes, bytes_to_check(check_options));

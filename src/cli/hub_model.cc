@@ -74,6 +74,23 @@ bool holds_weights(const std::string& dir) {
   return found > 0 && found >= counted;
 }
 
+bool lacks(const std::string& dir, ModelPart part) {
+  const auto none = [&](const char* file) { return !file_exists(dir + "/" + file); };
+  switch (part) {
+    case ModelPart::kAll:
+      return none("tokenizer.json") || lacks(dir, ModelPart::kWeights);
+    case ModelPart::kWeights:
+      return none("config.json") || lacks_weights(dir);
+    case ModelPart::kConfig:
+      return none("config.json");
+    case ModelPart::kTokenizer:
+      return none("tokenizer.json");
+    case ModelPart::kTemplate:
+      return none("tokenizer_config.json");
+  }
+  return false;
+}
+
 }  // namespace
 
 bool lacks_weights(const std::string& dir) {
@@ -110,8 +127,7 @@ Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli
 
 Result<std::string> model_dir(const std::string& model, const Cli& cli, ModelPart part) {
   Result<std::string> here = resolve_model(model, cli.environment.hf_hub_cache);
-  const bool lacking =
-      here.ok() && part == ModelPart::kAll && may_be_at_hub(model) && lacks_weights(here.value());
+  const bool lacking = here.ok() && may_be_at_hub(model) && lacks(here.value(), part);
   const bool absent =
       !here.ok() && here.error().code == ErrorCode::kNotFound && may_be_at_hub(model);
   if (!lacking && !absent) return here;
@@ -124,10 +140,10 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli, ModelPar
   GLINT_TRY(Repository repository, parse_repository(model, "model", ""));
   PullRequest request = {.repository = std::move(repository),
                          .cache_dir = cli.environment.hf_hub_cache};
-  if (part == ModelPart::kText) {
-    request.include = read_as_text();
-  } else {
+  if (part == ModelPart::kAll || part == ModelPart::kWeights) {
     request.exclude = unread();
+  } else {
+    request.include = read_as_text();
   }
   return pull(hub_options(cli), std::move(request), cli).in(quoted(model) + " is not here");
 }

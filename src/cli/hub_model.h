@@ -11,8 +11,11 @@ namespace glint {
 
 // The part of a model that a command needs.
 enum class ModelPart {
-  kAll,   // weights too
-  kText,  // the files of tokenizers and templates
+  kAll,        // a configuration, weights, a tokenizer
+  kWeights,    // the first two
+  kConfig,     // the first
+  kTokenizer,  // tokenizer.json
+  kTemplate,   // tokenizer_config.json
 };
 
 // The directory of `model` as resolve_model() says it. An id that the cache does not hold, or not

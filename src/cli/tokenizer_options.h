@@ -13,7 +13,7 @@ namespace glint {
 // MODEL or the path of a tokenizer.json.
 inline Result<Tokenizer> open_tokenizer(const std::string& model, const Cli& cli) {
   if (file_exists(model)) return Tokenizer::open(model);
-  GLINT_TRY(const std::string dir, model_dir(model, cli, ModelPart::kText));
+  GLINT_TRY(const std::string dir, model_dir(model, cli, ModelPart::kTokenizer));
   return Tokenizer::open(dir);
 }
 

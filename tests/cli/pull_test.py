@@ -385,6 +385,9 @@ def ids_of_commands():
         check(text == succeed("generate", TINY, *args).stdout, "an answer of a fetched model", text)
         succeed("generate", "org/tiny@main", *args, env={**env, "HF_HUB_OFFLINE": "1"})
         snapshot = where / "models--org--tiny/snapshots" / COMMIT
+        for missing in ("config.json", "tokenizer.json"):
+            (snapshot / missing).unlink()
+            check(text == succeed("generate", "org/tiny", *args, env=env).stdout, "an answer without", missing)
         (snapshot / "model.safetensors").rename(snapshot / "weights.safetensors")
         succeed("generate", "org/tiny", *args, env={**env, "HF_ENDPOINT": "http://127.0.0.1:1"})
         (snapshot / "weights.safetensors").rename(snapshot / "model-00001-of-00002.safetensors")
