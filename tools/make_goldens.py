@@ -15,7 +15,7 @@ patched and what transformers does) answers to it:
   logits.npy           float32 [T, vocab]
   mtp_logits.npy       float32 [R - 1, vocab]: the rows p of hidden_rows.npy but T - 1, each from token p + 1, hidden
                        state p after the final norm, position p, and the embedding at p = 0 replaced by zeros
-  hidden.npy           float32 [L + 1, R, hidden]: rows hidden_rows.npy (int32 [R]) of transformers' hidden_states: the
+  hidden.npy           float32 [L + 1, R, hidden]: rows ../hidden_rows.npy (int32 [R]) of transformers' hidden_states: the
                        embedding, the residual stream after layers 0 .. L - 2, and LAST the output of the final norm
                        (the residual stream after layer L - 1 is not among them)
   selected.npy         int16 [L + 1, T, index_topk]: positions that each row attends to, ascending, padded with -1; the
@@ -25,7 +25,7 @@ patched and what transformers does) answers to it:
   skip.npy, mtp_skip.npy   uint8 [T], [T - 1]: 1 marks a near-tie, a row to leave out of comparisons: fp32 and fp64
                        differ by more than 2e-5 (relative L2), or moving all weights by 3e-6 (relative, at random, 8
                        times) changes what the row selects or moves its logits by more than 1e-3, which smooth
-                       arithmetic cannot. None is marked with the seeds below
+                       arithmetic cannot. No file: none, as with the seeds below
 
 The script also checks, and fails otherwise, that decoding through the cache (prefill, then single tokens; and in pieces
 of 7) gives the logits of the full forward pass. Quantised checkpoints: the oracle runs on the dequantised fp32 weights.
@@ -385,11 +385,14 @@ def make(name: str, out: Path, seed: int | None = None) -> None:
         worst = row_error(oracle.decode(ids, PREFILL, step), ref.logits)[keep].max()
         assert worst < 2e-5, f"{name}: cached decoding (step {step}) differs by {worst:.1e}"
     rows = np.append(np.arange(0, T - 1, 5), T - 1).astype(np.int32)
-    arrays = {"ids": ids, "logits": ref.logits, "mtp_logits": ref.mtp_logits[rows[:-1]], "hidden_rows": rows,
+    np.save(out / "hidden_rows.npy", rows)
+    arrays = {"ids": ids, "logits": ref.logits, "mtp_logits": ref.mtp_logits[rows[:-1]],
               "hidden": ref.hidden[:, rows], "selected": ref.selected.astype(np.int16), "skip": skip,
               "mtp_skip": mtp_skip}
     for k, v in arrays.items():
-        np.save(folder / f"{k}.npy", v)
+        (folder / f"{k}.npy").unlink(missing_ok=True)
+        if "skip" not in k or v.any():
+            np.save(folder / f"{k}.npy", v)
     ranges = {k: {"amax": amax, "tokens": rows} for k, (amax, rows) in sorted(oracle.ranges(ids).items())}
     (folder / "ranges.json").write_text(json.dumps(
         {"format": "glint activation ranges", "version": 1, "ranges": ranges}, separators=(",", ":")) + "\n")
