@@ -169,7 +169,8 @@ Status Conversion::State::plan() {
     GLINT_TRY(ranges, read_activation_ranges(options.calibration));
     unseen = fill_unseen_experts(*ranges);
   }
-  const PlanInput input = {.recipe = options.recipe,
+  const PlanInput input = {.config = config,
+                           .recipe = options.recipe,
                            .table = table,
                            .quantized = quantized,
                            .ranges = ranges ? &*ranges : nullptr};

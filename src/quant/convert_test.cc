@@ -95,6 +95,24 @@ TEST_F(ConvertTest, every_recipe_gives_a_checkpoint_without_faults) {
   }
 }
 
+TEST_F(ConvertTest, mtp_layers_after_the_first_are_left_out) {
+  const std::string source = copy_of_model();
+  Json json = read_json_file(source + "/config.json").value();
+  const std::int64_t layers = json.find("num_hidden_layers")->as_int();
+  json.set("num_nextn_predict_layers", 2);
+  json.set("indexer_types", Json::Array(static_cast<std::size_t>(layers) + 2, "full"));
+  dir_.write("source/config.json", dump_json(json));
+  const std::string unused = str("model.layers.", layers + 1, ".eh_proj.weight");
+  dir_.write("source/more.safetensors", safetensors_file({{unused, "F8_E4M3", "[1, 1]", "x"}}));
+  fs::rename(source + "/model.safetensors", source + "/first.safetensors");
+  ASSERT_TRUE(convert(source, "out", kFp8).ok());
+  expect_good("out", source);
+  EXPECT_EQ(SafetensorsSource::open(dir_ / "out").value()->find(unused), nullptr);
+  const ModelConfig config = read_config(dir_ / "out/config.json").value();
+  EXPECT_EQ(config.num_nextn_predict_layers, 1);
+  EXPECT_EQ(config.num_unused_mtp_layers, 0);
+}
+
 TEST_F(ConvertTest, bytes_do_not_depend_on_the_number_of_threads) {
   ASSERT_TRUE(convert(model_, "one", {}, 1).ok());
   ASSERT_TRUE(convert(model_, "four", {}, 4).ok());

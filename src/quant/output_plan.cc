@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "quant/matchers.h"
 
@@ -19,7 +20,8 @@ constexpr std::string_view kScaleSuffixes[] = {
 class Planner {
  public:
   Planner(const PlanInput& input, const Checkpoint& checkpoint)
-      : recipe_(input.recipe),
+      : config_(input.config),
+        recipe_(input.recipe),
         table_(input.table),
         quantized_(input.quantized),
         ranges_(input.ranges),
@@ -29,6 +31,7 @@ class Planner {
 
   Result<OutputPlan> plan() {
     for (const StoredTensor& tensor : checkpoint_.source().tensors()) {
+      if (is_unused(tensor.name)) continue;
       GLINT_TRY_STATUS(recipe_.format == TargetFormat::kBf16 ? add_for_bf16(tensor)
                                                              : add_for_quantized(tensor));
     }
@@ -40,6 +43,14 @@ class Planner {
     std::size_t tensor = 0;  // in the table
     int expert = 0;
   };
+
+  bool is_unused(const std::string& name) const {
+    const auto parts = split(name, '.');  // "model.layers.79.eh_proj.weight"
+    if (parts.size() < 4 || parts[0] != "model" || parts[1] != "layers") return false;
+    const std::int64_t layer = parse_number<std::int64_t>(parts[2]).value_or(-1);
+    const int first = config_.num_layers_with_mtp();
+    return layer >= first && layer < first + config_.num_unused_mtp_layers;
+  }
 
   void index_names(std::size_t i) {
     const ModelTensor& tensor = table_[i];
@@ -206,6 +217,7 @@ class Planner {
     return {};
   }
 
+  const ModelConfig& config_;
   const Recipe& recipe_;
   const std::vector<ModelTensor>& table_;
   const std::vector<bool>& quantized_;

@@ -49,8 +49,10 @@ std::size_t specs_per_weight(UnitKind kind);
 // Goes through `checkpoint` in the order of its files. `quantized` is choose_quantized()'s answer
 // (unused for kBf16, which converts whatever is stored in eight or four bits). Stacked experts that
 // are converted come out one by one, as all engines read them. Fails if a weight cannot have the
-// format, or if `ranges` is given and lacks a layer that needs an input scale.
+// format, or if `ranges` is given and lacks a layer that needs an input scale. MTP layers after the
+// first, whose tensors `table` does not have, are left out.
 struct PlanInput {
+  const ModelConfig& config;
   const Recipe& recipe;
   const std::vector<ModelTensor>& table;
   const std::vector<bool>& quantized;

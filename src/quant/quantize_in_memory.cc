@@ -32,8 +32,10 @@ Result<Checkpoint> quantize_in_memory(Checkpoint source, const ModelConfig& conf
   std::erase_if(table,
                 [&](const ModelTensor& tensor) { return config.is_mtp(tensor.layer) && !has_mtp; });
   GLINT_TRY(const std::vector<bool> quantized, choose_quantized(recipe, config, table));
-  GLINT_TRY(const OutputPlan plan,
-            plan_output({.recipe = recipe, .table = table, .quantized = quantized}, source));
+  GLINT_TRY(
+      const OutputPlan plan,
+      plan_output({.config = config, .recipe = recipe, .table = table, .quantized = quantized},
+                  source));
   std::vector<std::size_t> offsets;
   std::size_t end = 0;
   for (const TensorSpec& spec : plan.specs) {
