@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "runtime/model_options.h"
+#include "runtime/rank_pass.h"
 
 namespace glint {
 
