@@ -41,6 +41,7 @@ struct Choice {
   int index = 0;
   int prompt = 0;  // the index of its prompt
   ParsedAnswer parsed = {};
+  std::vector<Delta> deltas = {};  // the same in order, unless it is streamed
   std::vector<TokenId> tokens = {};
   std::vector<TokenScore> scores = {};
   std::vector<TokenLogprob> prompt_scores = {};  // from the second prompt token on

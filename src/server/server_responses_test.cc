@@ -102,6 +102,26 @@ TEST(ServerResponses, a_call_is_complete_once_the_model_ended_it) {
   EXPECT_EQ(statuses(server, tokens(call + "</arg_value></tool_call>")), "completed | completed");
 }
 
+TEST(ServerResponses, items_come_in_the_order_of_the_answer) {
+  TestServer server("One.<tool_call>f</tool_call>Two.");
+  const std::string fields = R"("tools": [{"type": "function", "name": "f"}],
+      "reasoning": {"effort": "none"}, "input": "Hi")";
+  const Json out = server.post("/v1/responses", "{" + fields + "}");
+  EXPECT_EQ(at(out, "output.0.content.0.text"), "One.");
+  EXPECT_EQ(at(out, "output.1.name"), "f");
+  EXPECT_EQ(at(out, "output.2.content.0.text"), "Two.");
+  const int most = std::stoi(at(out, "usage.output_tokens")) - 1;
+  const Json cut =
+      server.post("/v1/responses", str("{\"max_output_tokens\": ", most, ",", fields, "}"));
+  EXPECT_EQ(at(cut, "output.1.status"), "completed");
+  EXPECT_EQ(at(cut, "output.2.status"), "incomplete");
+  const Json message = server.post("/v1/messages", R"({"max_tokens": 99,
+      "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+      "messages": [{"role": "user", "content": "Hi"}]})");
+  EXPECT_EQ(at(message, "content.1.name"), "f");
+  EXPECT_EQ(at(message, "content.2.text"), "Two.");
+}
+
 TEST(ServerResponses, responses_say_how_they_ended) {
   TestServer server("Let me think about this.</think>It is 4.");
   const Json cut = server.post("/v1/responses", R"({"input": "Hi", "max_output_tokens": 2,

@@ -154,7 +154,7 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
   usage.accepted += event.usage.accepted;
   if (!request_.form.stream) {
     choice.parsed.add(state.pending.deltas);
-    state.pending.deltas.clear();
+    choice.deltas = std::exchange(state.pending.deltas, {});
   }
 }
 

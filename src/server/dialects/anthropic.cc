@@ -232,20 +232,10 @@ Json MessagesWriter::message(Json::Array content, const Answer& answer, bool end
 }
 
 Json MessagesWriter::whole(const Answer& answer) {
-  const ParsedAnswer& parsed = answer.choices[0].parsed;
-  Json::Array content;
-  if (parsed.reasoning)
-    content.push_back(Json::Object{
-        {"type", "thinking"}, {"thinking", *parsed.reasoning}, {"signature", info_.id}});
-  if (parsed.content) content.push_back(Json::Object{{"type", "text"}, {"text", *parsed.content}});
-  for (std::size_t i = 0; i < parsed.calls.size(); ++i) {
-    const Result<Json> input = parse_json(parsed.calls[i].arguments);
-    content.push_back(Json::Object{{"type", "tool_use"},
-                                   {"id", call_id(info_, 0, static_cast<int>(i))},
-                                   {"name", parsed.calls[i].name},
-                                   {"input", input.ok() ? input.value() : Json::Object{}}});
-  }
-  return message(std::move(content), answer, true);
+  std::string events;  // nobody reads them
+  piece({.deltas = answer.choices[0].deltas}, answer, events);
+  close(events);
+  return message(std::move(blocks_), answer, true);
 }
 
 void MessagesWriter::begin(const Answer& answer, std::string& out) {
@@ -255,30 +245,37 @@ void MessagesWriter::begin(const Answer& answer, std::string& out) {
 void MessagesWriter::open(Block block, const Delta& delta, std::string& out) {
   close(out);
   block_ = block;
-  ++index_;
-  Json content;
   if (block == Block::kThinking)
-    content = Json::Object{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
-  if (block == Block::kText) content = Json::Object{{"type", "text"}, {"text", ""}};
+    content_ = Json::Object{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
+  if (block == Block::kText) content_ = Json::Object{{"type", "text"}, {"text", ""}};
   if (block == Block::kTool)
-    content = Json::Object{{"type", "tool_use"},
-                           {"id", call_id(info_, 0, delta.tool)},
-                           {"name", delta.text},
-                           {"input", Json::Object{}}};
-  append_typed(out, "content_block_start", {{"index", index_}, {"content_block", content}});
-  if (index_ == 0) append_typed(out, "ping", {});
+    content_ = Json::Object{{"type", "tool_use"},
+                            {"id", call_id(info_, 0, delta.tool)},
+                            {"name", delta.text},
+                            {"input", Json::Object{}}};
+  append_typed(out, "content_block_start", {{"index", index()}, {"content_block", content_}});
+  if (index() == 0) append_typed(out, "ping", {});
 }
 
 void MessagesWriter::close(std::string& out) {
   if (block_ == Block::kNone) return;
-  if (block_ == Block::kThinking)
+  if (block_ == Block::kThinking) {
     delta(Json::Object{{"type", "signature_delta"}, {"signature", info_.id}}, out);
-  append_typed(out, "content_block_stop", {{"index", index_}});
+    content_.set("thinking", text_);
+    content_.set("signature", info_.id);
+  } else if (block_ == Block::kText) {
+    content_.set("text", text_);
+  } else if (Result<Json> input = parse_json(text_); input.ok()) {
+    content_.set("input", std::move(input).value());
+  }
+  append_typed(out, "content_block_stop", {{"index", index()}});
+  blocks_.push_back(std::exchange(content_, {}));
+  text_.clear();
   block_ = Block::kNone;
 }
 
 void MessagesWriter::delta(const Json& delta, std::string& out) const {
-  append_typed(out, "content_block_delta", {{"index", index_}, {"delta", delta}});
+  append_typed(out, "content_block_delta", {{"index", index()}, {"delta", delta}});
 }
 
 void MessagesWriter::piece(const Piece& piece, const Answer&, std::string& out) {
@@ -286,16 +283,19 @@ void MessagesWriter::piece(const Piece& piece, const Answer&, std::string& out) 
     switch (d.kind) {
       case Delta::Kind::kReasoning:
         if (block_ != Block::kThinking) open(Block::kThinking, d, out);
+        text_ += d.text;
         delta(Json::Object{{"type", "thinking_delta"}, {"thinking", d.text}}, out);
         break;
       case Delta::Kind::kContent:
         if (block_ != Block::kText) open(Block::kText, d, out);
+        text_ += d.text;
         delta(Json::Object{{"type", "text_delta"}, {"text", d.text}}, out);
         break;
       case Delta::Kind::kToolBegin:
         open(Block::kTool, d, out);
         break;
       case Delta::Kind::kToolArguments:
+        text_ += d.text;
         delta(Json::Object{{"type", "input_json_delta"}, {"partial_json", d.text}}, out);
         break;
       case Delta::Kind::kToolEnd:

@@ -28,8 +28,13 @@ class MessagesWriter : public ResponseWriter {
   void close(std::string& out);
   void delta(const Json& delta, std::string& out) const;
 
+  int index() const { return static_cast<int>(blocks_.size()); }
+
+  // The block that grows; `content_` has all but its text.
   Block block_ = Block::kNone;
-  int index_ = -1;  // of the block
+  Json content_;
+  std::string text_;
+  Json::Array blocks_;  // that are done
 };
 
 }  // namespace glint

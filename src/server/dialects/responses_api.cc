@@ -107,27 +107,9 @@ Json ResponsesWriter::item_json(const Item& item, const char* status) const {
 
 Json ResponsesWriter::whole(const Answer& answer) {
   const Choice& choice = answer.choices[0];
-  const bool cut = choice.finish.reason == FinishReason::kLength;
-  Json::Array output;
-  const std::size_t count = choice.parsed.reasoning.has_value() +
-                            choice.parsed.content.has_value() + choice.parsed.calls.size();
-  const auto add = [&](Kind kind, const char* prefix, Item item, bool is_whole = false) {
-    item.kind = kind;
-    item.id = id_of(prefix, static_cast<int>(output.size()));
-    const bool last = output.size() + 1 == count;
-    output.push_back(item_json(item, cut && last && !is_whole ? "incomplete" : "completed"));
-  };
-  if (choice.parsed.reasoning) add(Kind::kReasoning, "rs_", {.text = *choice.parsed.reasoning});
-  if (choice.parsed.content)
-    add(Kind::kMessage, "msg_",
-        {.text = *choice.parsed.content, .scores = content_of(choice.scores)});
-  for (std::size_t i = 0; i < choice.parsed.calls.size(); ++i)
-    add(Kind::kCall, "fc_",
-        {.name = choice.parsed.calls[i].name,
-         .call_id = call_id(info_, 0, static_cast<int>(i)),
-         .text = choice.parsed.calls[i].arguments},
-        choice.parsed.calls[i].is_whole);
-  return response(std::move(output), cut ? "incomplete" : "completed", &answer);
+  std::string events;  // nobody reads them
+  piece({.deltas = choice.deltas, .scores = choice.scores}, answer, events);
+  return ended(answer, events);
 }
 
 void ResponsesWriter::event(const char* type, Json fields, std::string& out) {
@@ -221,12 +203,17 @@ void ResponsesWriter::piece(const Piece& piece, const Answer&, std::string& out)
   if (item_.kind == Kind::kMessage) std::ranges::move(scores, std::back_inserter(item_.scores));
 }
 
-void ResponsesWriter::end(const Answer& answer, std::string& out) {
+Json ResponsesWriter::ended(const Answer& answer, std::string& out) {
   const bool cut = answer.choices[0].finish.reason == FinishReason::kLength;
   const char* status = cut ? "incomplete" : "completed";
   close(out, status);
-  event(cut ? "response.incomplete" : "response.completed",
-        Json::Object{{"response", response(items_, status, &answer)}}, out);
+  return response(std::move(items_), status, &answer);
+}
+
+void ResponsesWriter::end(const Answer& answer, std::string& out) {
+  Json last = ended(answer, out);
+  const std::string type = "response." + last.find("status")->as_string();
+  event(type.c_str(), Json::Object{{"response", std::move(last)}}, out);
 }
 
 void ResponsesWriter::error(const ApiError& error, std::string& out) {

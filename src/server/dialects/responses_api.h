@@ -24,7 +24,7 @@ class ResponsesWriter : public ResponseWriter {
 
  private:
   enum class Kind { kNone, kReasoning, kMessage, kCall };
-  // The item being streamed; the texts of those that are done stand in `items_`.
+  // The item that grows; the texts of those that are done stand in `items_`.
   struct Item {
     Kind kind = Kind::kNone;
     std::string id = {}, name = {}, call_id = {}, text = {};
@@ -36,6 +36,7 @@ class ResponsesWriter : public ResponseWriter {
   void event(const char* type, Json fields, std::string& out);
   void open(Item item, std::string& out);
   void close(std::string& out, const char* status = "completed");
+  Json ended(const Answer& answer, std::string& out);  // the response, after its last event but one
   std::string id_of(const char* prefix, int index) const;
 
   std::int64_t sequence_ = 0;

@@ -258,7 +258,6 @@ void ParsedAnswer::add(const std::vector<Delta>& deltas) {
         calls[static_cast<std::size_t>(delta.tool)].arguments += delta.text;
         break;
       case Kind::kToolEnd:
-        calls[static_cast<std::size_t>(delta.tool)].is_whole = true;
         break;
     }
   }

@@ -90,7 +90,6 @@ bool ends_in_reasoning(const Tokenizer& tokenizer, std::span<const TokenId> prom
 struct ParsedAnswer {
   struct Call {
     std::string name, arguments;  // arguments: JSON text
-    bool is_whole = false;        // the model ended it
   };
   std::optional<std::string> reasoning, content;  // nothing: null
   std::vector<Call> calls;
