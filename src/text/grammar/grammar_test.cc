@@ -229,6 +229,18 @@ TEST(Grammar, the_least_characters_of_an_argument_are_none_of_the_marker_behind_
     EXPECT_FALSE(allowed(spec, str(value, text, end))) << text;
 }
 
+TEST(Grammar, an_argument_of_limited_length_is_any_text_without_its_end) {
+  const Json parameters =
+      parse_json(R"({"properties":{"a":{"type":"string","maxLength":5}}})").value();
+  const GrammarSpec spec{.kind = Kind::kToolCalls, .tools = {{"f", parameters}}};
+  const std::string value = "<tool_call>f<arg_key>a</arg_key><arg_value>";
+  const std::string end = "</arg_value></tool_call>";
+  for (const char* text : {"", "<<<", "</a>x", "</</a", "</arg", "\u00e9\u00e9\u00e9\u00e9\u00e9"})
+    EXPECT_TRUE(allowed(spec, str(value, text, end))) << text;
+  for (const char* text : {"123456", "</</ar", "</arg_value>1"})
+    EXPECT_FALSE(allowed(spec, str(value, text, end))) << text;
+}
+
 TEST(Grammar, a_pattern_of_an_argument_matches_no_marker) {
   const std::string value = "<tool_call>f<arg_key>a</arg_key><arg_value>";
   const std::string end = "</arg_value></tool_call>";

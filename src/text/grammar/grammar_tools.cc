@@ -22,6 +22,22 @@ Json const_string(std::string_view text) {
 }
 // Any text up to the end of the tag around it.
 Json any_text() { return Json::Object{{"type", "any_text"}}; }
+// At most so many whole characters, without the beginning of that end.
+Json bounded_text(std::int64_t most) {
+  // Behind "<": a beginning of the rest of the end, and one with the character that breaks it off.
+  constexpr std::string_view kEnd = kEndValue.substr(0, 6);  // all of it takes twice the memory
+  std::string part, broken;
+  for (std::size_t i = kEnd.size(); i-- > 1;) {
+    const std::string next(1, kEnd[i]);
+    const bool last = i + 1 == kEnd.size();
+    broken = str("[^<", next, "]", last ? "" : str("|", next, "(?:", broken, ")"));
+    if (!last) part = str("(?:", next, part, ")?");
+  }
+  const std::string again = str("<(?:", part, "<)*");
+  const std::string text = str("(?:[^<]|", again, "(?:", broken, "))*(?:", again, part, ")?");
+  return Json::Object{{"type", "grammar"},
+                      {"grammar", str("root[max_chars=", most, "] ::= Regex(\"", text, "\")")}};
+}
 Json regex(std::string pattern) {
   return Json::Object{{"type", "regex"}, {"pattern", std::move(pattern)}};
 }
@@ -202,9 +218,8 @@ class Arguments {
       return Ok{};
     }
     const std::int64_t least = min ? min->as_int() : 0;
-    Json rest = any_text();
     if (max && max->as_int() < least) return invalid("\"maxLength\" is less than \"minLength\"");
-    if (max) rest.set("max_chars", max->as_int() - least);
+    Json rest = max ? bounded_text(max->as_int() - least) : any_text();
     if (least > 0) {
       Json first = regex(str(max ? "[^<]" : "(?:[^<]|<+[^/<])", "{", least, "}"));
       rest = several("sequence", {std::move(first), std::move(rest)});

@@ -58,6 +58,11 @@ TEST(GrammarUtf8, characters_are_valid_from_their_first_two_bytes_on) {
                            "root ::= a a\na ::= [\\x80-\\U0010ffff] \"b\" | [^b] a"})
     EXPECT_EQ(faults({.kind = Kind::kEbnf, .text = ebnf}, ""), std::vector<std::string>{}) << ebnf;
   EXPECT_EQ(faults({.kind = Kind::kJsonObject}, "{\""), std::vector<std::string>{});
+  const Json parameters =
+      parse_json(R"({"properties":{"a":{"type":"string","maxLength":9}}})").value();
+  const GrammarSpec call = {.kind = Kind::kToolCalls, .tools = {{"f", parameters}}};
+  EXPECT_EQ(faults(call, "<tool_call>f<arg_key>a</arg_key><arg_value>"),
+            std::vector<std::string>{});
 }
 
 TEST(GrammarUtf8, half_a_character_is_refused) {
