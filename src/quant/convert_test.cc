@@ -11,6 +11,7 @@
 #include "base/test_dir.h"
 #include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/test_files.h"
 #include "quant/check_output.h"
 #include "quant/file_hash.h"
 #include "quant/testing.h"
