@@ -228,8 +228,12 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
       }
       if (!preempt_all_of({&last})) return;
     }
+    const std::size_t num_running = running.size();
     if (!admit(seq, shard)) {
-      if (seq.request->want.selected_keys && shards.size() > 1) {  // other shards are not for it
+      // Other shards are not for it; but nobody takes the seat of one that made way and is in the
+      // step.
+      const bool must_be_here = seq.request->want.selected_keys && shards.size() > 1;
+      if (must_be_here && running.size() == num_running) {
         budget.tight = true;
         ++passed;
         continue;
