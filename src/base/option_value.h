@@ -18,6 +18,7 @@ bool parse_option(std::string_view text, double& value);
 bool parse_option(std::string_view text, std::string& value);
 bool parse_option(std::string_view text, std::vector<int>& value);
 
+// The words of a refusal, and the letter of the help.
 struct OptionKind {
   const char* expects;
   const char* value_name;
@@ -37,6 +38,7 @@ constexpr OptionKind option_kind(const std::vector<int>*) {
   return {"integers with commas between", "N,.."};
 }
 
+// The text of a default.
 std::string option_text(bool value);
 std::string option_text(std::int64_t value);
 std::string option_text(std::uint64_t value);

@@ -229,19 +229,6 @@ void note_meaningless(Launch& launch) {
   }
 }
 
-// Sizes of GPUs that were asked for (`given`, unlike the recipe's own), where a CPU trains.
-void note_sizes(Launch& launch, const Words& given) {
-  for (const char* const flag :
-       {"actor-num-nodes", "actor-num-gpus-per-node", "rollout-num-gpus-per-engine",
-        "sglang-mem-fraction-static", "update-weight-buffer-size", "optimizer-cpu-offload"}) {
-    const std::string option = str("--", flag);
-    const bool is_given = std::ranges::any_of(given, [&](const std::string& word) {
-      return word == option || word.starts_with(option + "=");
-    });
-    if (is_given) launch.args.meaningless["one process of a CPU trains"] += " " + option;
-  }
-}
-
 // Answers of one node's mode, where nothing else says how long they may be.
 void note_short_answers(Launch& launch) {
   if (launch.options.num_nodes > 1 || launch.value("rollout-max-response-len") != "100") return;
@@ -338,7 +325,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
     return invalid("--resume goes on with a run that is named: give its --run-id");
   }
   note_meaningless(launch);
-  if (launch.on_cpu) note_sizes(launch, given);
+  if (launch.on_cpu) name_sizes(given, launch.args);
   note_short_answers(launch);
   if (!launch.on_cpu) {
     GLINT_TRY_STATUS(add_layout(launch.args));

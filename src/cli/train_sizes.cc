@@ -67,4 +67,15 @@ Status add_layout(TranslatedTrainArgs& args) {
   return Ok{};
 }
 
+void name_sizes(std::span<const std::string> given, TranslatedTrainArgs& args) {
+  std::vector<std::string> sizes = {"--actor-num-nodes", "--actor-num-gpus-per-node"};
+  for (const auto& [flag, reason] : kDecidedHere) sizes.push_back(str("--", flag));
+  for (const std::string& size : sizes) {
+    const bool is_given = std::ranges::any_of(given, [&](const std::string& word) {
+      return word == size || word.starts_with(size + "=");
+    });
+    if (is_given) args.meaningless["one process of a CPU trains"] += " " + size;
+  }
+}
+
 }  // namespace glint

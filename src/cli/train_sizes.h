@@ -10,4 +10,8 @@ namespace glint {
 // processes.
 Status add_layout(TranslatedTrainArgs& args);
 
+// Names the sizes of GPUs among the words `given` as without meaning, where one process of a CPU
+// trains.
+void name_sizes(std::span<const std::string> given, TranslatedTrainArgs& args);
+
 }  // namespace glint

@@ -97,9 +97,7 @@ std::optional<Json> value_of_type(std::string_view text, SchemaType type) {
 
 // The first value of `enum` or `const` that is written as `text`.
 const Json* listed_value(std::string_view text, const Json& schema) {
-  const auto is_text = [&](const Json& value) {
-    return value.is_string() ? value.as_string() == text : argument_text(value) == text;
-  };
+  const auto is_text = [&](const Json& value) { return argument_text(value) == text; };
   if (const Json* value = schema.find("const"); value && is_text(*value)) return value;
   const Json* values = schema.find("enum");
   if (!values || !values->is_array()) return nullptr;

@@ -260,10 +260,6 @@ Result<Value> get(Runtime&, const Value& self, const Arguments& arguments) {
   return found ? *found : bound.get(1, Value());
 }
 
-bool has_name(std::string_view list, std::string_view name) {
-  return glint::contains(glint::split(list, ' '), name);
-}
-
 }  // namespace
 
 Method find_string_method(std::string_view name) {
@@ -301,7 +297,7 @@ std::optional<Error> unsupported_method(const Value& self, std::string_view name
                                        : self.is_items() ? kList
                                        : self.is_dict()  ? kDict
                                                          : "";
-  if (!has_name(unsupported, name)) return {};
+  if (!glint::contains(glint::split(unsupported, ' '), name)) return {};
   return invalid(str("the method '", name, "' of ", self.type_name(), " is not supported"));
 }
 
