@@ -10,6 +10,7 @@
 
 #include "text/grammar/grammar_service.h"
 #include "text/grammar/grammar_testing.h"
+#include "text/grammar/schema_testing.h"
 
 namespace glint {
 namespace {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/str.h"
+#include "text/grammar/schema_testing.h"
 #include "text/grammar/tiny_grammars.h"
 
 namespace glint {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "text/grammar/grammar_testing.h"
 
 namespace glint {

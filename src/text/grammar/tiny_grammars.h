@@ -1,6 +1,7 @@
 // For tests: grammars over the bundled model's vocabulary.
 #pragma once
 
+#include "base/str.h"
 #include "text/grammar/grammar_testing.h"
 
 namespace glint {
