@@ -59,16 +59,19 @@ class Ends {
     if (!end->as_string().empty() && !failure_) {
       failure_ =
           Error{static_cast<ErrorCode>(said.value().find("code")->as_int()), end->as_string()};
-      last_words_ = Clock::now() + kLastWords;
+      begin_last_words();
     }
     return Heard::kLast;
   }
+  void begin_last_words() {
+    if (!last_words_) last_words_ = Clock::now() + kLastWords;
+  }
   const std::optional<Error>& failure() const { return failure_; }
-  bool are_awaited() const { return !failure_ || Clock::now() < last_words_; }
+  bool are_awaited() const { return !last_words_ || Clock::now() < *last_words_; }
 
  private:
   std::optional<Error> failure_;
-  Clock::time_point last_words_ = {};
+  std::optional<Clock::time_point> last_words_;
 };
 
 // The work, with a console that shows nothing but on the first rank.
@@ -264,9 +267,11 @@ class LaunchLeader {
             beat = now;
             tell_all(Json::Object{{kBeat, true}});
           }
-          return !failed_ && ends.are_awaited();
+          // The others may have failed alike, and be about to say so: they end with this process.
+          if (failed_) ends.begin_last_words();
+          return ends.are_awaited();
         });
-    // All may have failed alike, and this rank be about to say so itself.
+    // And so may this rank.
     while (ends.failure() && !failed_ && ends.are_awaited())
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (failed_) return;
