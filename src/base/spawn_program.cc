@@ -7,22 +7,40 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/str.h"
 
 namespace glint {
 namespace {
 
-constexpr int kFirst = STDERR_FILENO + 1;
+// As exec() takes them.
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
 
 }  // namespace
 
 Result<pid_t> spawn_program(const std::vector<std::string>& command, const SpawnOptions& options) {
+  std::vector<std::pair<const OwnedFd*, int>> given;  // and its number there
+  int next = STDERR_FILENO + 1;
+  for (const OwnedFd* fd : options.fds) given.emplace_back(fd, next++);
+  if (options.in_and_out) {
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO}) {
+      given.emplace_back(options.in_and_out, number);
+    }
+  }
+  if (options.out_and_error) {
+    for (const int number : {STDOUT_FILENO, STDERR_FILENO}) {
+      given.emplace_back(options.out_and_error, number);
+    }
+  }
   // Under numbers that none of the process's descriptors has.
   std::vector<OwnedFd> above;
-  std::vector<const OwnedFd*> fds(options.fds.begin(), options.fds.end());
-  if (options.in_and_out) fds.push_back(options.in_and_out);
-  for (const OwnedFd* fd : fds) {
+  for (const auto& [fd, number] : given) {
     above.emplace_back(::fcntl(fd->get(), F_DUPFD_CLOEXEC, 16));
     if (!above.back()) return unavailable(str("fcntl: ", std::strerror(errno)));
   }
@@ -31,14 +49,8 @@ Result<pid_t> spawn_program(const std::vector<std::string>& command, const Spawn
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   if (options.prints_to_error)
     posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
-  if (options.in_and_out) {
-    for (const int number : {STDIN_FILENO, STDOUT_FILENO}) {
-      posix_spawn_file_actions_adddup2(&files, above.back().get(), number);
-    }
-  }
-  int next = kFirst;
-  for (std::size_t i = 0; i < options.fds.size(); ++i) {
-    posix_spawn_file_actions_adddup2(&files, above[i].get(), next++);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    posix_spawn_file_actions_adddup2(&files, above[i].get(), given[i].second);
   }
   posix_spawn_file_actions_addclosefrom_np(&files, next);
   posix_spawnattr_t attributes;
@@ -50,11 +62,12 @@ Result<pid_t> spawn_program(const std::vector<std::string>& command, const Spawn
   posix_spawnattr_setflags(
       &attributes,
       static_cast<short>(POSIX_SPAWN_SETSIGMASK | (options.own_group ? POSIX_SPAWN_SETPGROUP : 0)));
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  const std::vector<char*> words = pointers_to(command);
+  std::vector<char*> variables;
+  if (options.environment) variables = pointers_to(*options.environment);
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, words[0], &files, &attributes, words.data(), environ);
+  const int error = ::posix_spawn(&pid, words[0], &files, &attributes, words.data(),
+                                  options.environment ? variables.data() : environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) return unavailable(str(command[0], ": ", std::strerror(error)));

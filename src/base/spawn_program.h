@@ -16,7 +16,9 @@ struct SpawnOptions {
   bool own_group = false;                    // what a terminal signals to us is not signalled to it
   bool prints_to_error = false;              // its standard output is our standard error
   const OwnedFd* in_and_out = nullptr;       // a socket that is its standard input and output
+  const OwnedFd* out_and_error = nullptr;    // instead of ours
   std::span<const OwnedFd* const> fds = {};  // its descriptors from 3 on
+  const std::vector<std::string>* environment = nullptr;  // NAME=value, instead of ours
 };
 
 // Starts `command`, a path and arguments, with an empty standard input, no signal blocked, and no

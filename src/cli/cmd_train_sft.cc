@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/conversation.h"
 #include "cli/interrupt.h"
+#include "cli/optimizer_options.h"
 #include "cli/option_range.h"
 #include "cli/train_base.h"
 #include "cli/train_layout.h"
@@ -28,18 +29,14 @@ namespace {
 struct Schedule {
   std::optional<double> epochs;
   std::optional<int> steps;
-  int global_batch = 8, batch_tokens = 8192, warmup = 0, seed = 42;
-  double lr = 1e-5, min_lr = 0;
-  std::string decay = "cosine";
-};
-struct Method {
-  double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.98, eps = 1e-8, clip_grad = 1, mtp_loss = 0;
+  int global_batch = 8, batch_tokens = 8192, seed = 42;
 };
 
 struct Options {
   std::string model, data, out;
   Schedule plan;
-  Method method;
+  OptimizerOptions optimizer = {.lr = 1e-5, .lr_decay_style = "cosine"};
+  double mtp_loss = 0;
   int save_interval = 0;
   bool resume = false;
   std::string tensorboard_dir;
@@ -63,20 +60,8 @@ struct Options {
       "their rounding only");
     v("seed=N", plan.seed, "of the shuffling");
     v.section("Optimiser");
-    v("lr=X", plan.lr, "learning rate after the warm-up");
-    v("min-lr=X", plan.min_lr, "learning rate at the end, with linear and cosine");
-    v("lr-schedule,lr-decay-style", plan.decay, "how the learning rate goes on after the warm-up",
-      {"constant", "linear", "cosine"});
-    v("warmup,lr-warmup-iters=N", plan.warmup,
-      "updates over which the learning rate rises, from 0 for the first");
-    v("weight-decay=X", method.weight_decay,
-      "of matrices, decoupled as AdamW has it; norms do not");
-    v("beta1,adam-beta1=X", method.beta1, "AdamW's average of gradients");
-    v("beta2,adam-beta2=X", method.beta2, "AdamW's average of their squares");
-    v("adam-eps=X", method.eps, "AdamW's epsilon");
-    v("clip-grad=X", method.clip_grad,
-      "largest norm of a gradient; larger ones are scaled; 0: any");
-    v("mtp-loss,mtp-loss-scaling-factor=W", method.mtp_loss,
+    optimizer.visit(v);
+    v("mtp-loss,mtp-loss-scaling-factor=W", mtp_loss,
       "add W times the draft layer's loss; with 0 the draft layer stays as it is");
     v.section("Result");
     v("out=DIR", out,
@@ -95,24 +80,13 @@ Status check(const Options& o) {
   if (o.data.empty()) return invalid("give the examples: --data F.jsonl");
   if (o.out.empty()) return invalid("give a directory for the checkpoints: --out DIR");
   if (o.plan.epochs && o.plan.steps) return invalid("give --epochs or --steps, not both");
-  if (o.plan.decay == "constant" && o.plan.min_lr > 0) {
-    return invalid(
-        "--min-lr is reached by --lr-schedule linear and cosine; with constant leave it out");
-  }
   GLINT_TRY_STATUS(check_range("epochs", o.plan.epochs.value_or(1), 1e-6, 1e6));
   GLINT_TRY_STATUS(check_range("steps", o.plan.steps.value_or(1), 1, 1'000'000'000));
   GLINT_TRY_STATUS(check_range("global-batch-size", o.plan.global_batch, 1, 1'000'000));
   GLINT_TRY_STATUS(check_range("batch-tokens", o.plan.batch_tokens, 1, 1'000'000'000));
-  GLINT_TRY_STATUS(check_range("warmup", o.plan.warmup, 0, 1'000'000'000));
   GLINT_TRY_STATUS(check_range("seed", o.plan.seed, 0, 2'000'000'000));
-  GLINT_TRY_STATUS(check_range("lr", o.plan.lr, 0, 1));
-  GLINT_TRY_STATUS(check_range("min-lr", o.plan.min_lr, 0, o.plan.lr));
-  GLINT_TRY_STATUS(check_range("weight-decay", o.method.weight_decay, 0, 10));
-  GLINT_TRY_STATUS(check_range("beta1", o.method.beta1, 0, 0.999999));
-  GLINT_TRY_STATUS(check_range("beta2", o.method.beta2, 0, 0.9999999));
-  GLINT_TRY_STATUS(check_range("adam-eps", o.method.eps, 1e-20, 1));
-  GLINT_TRY_STATUS(check_range("clip-grad", o.method.clip_grad, 0, 1e9));
-  GLINT_TRY_STATUS(check_range("mtp-loss", o.method.mtp_loss, 0, 1000));
+  GLINT_TRY_STATUS(o.optimizer.check());
+  GLINT_TRY_STATUS(check_range("mtp-loss", o.mtp_loss, 0, 1000));
   return check_range("save-interval", o.save_interval, 0, 1'000'000'000);
 }
 
@@ -167,19 +141,14 @@ class Run {
     GLINT_TRY(std::optional<std::string> latest, find_latest(folder, peers_, &lock_));
     GLINT_TRY(base_, base_of_run(base));
     const RunOptions how = options_.how.of_model(latest.value_or(base));
-    GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
-    const Method& m = options_.method;
+    GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.mtp_loss > 0));
     GLINT_TRY(OpenedModel opened, open_model(resolved));
-    GLINT_TRY_STATUS(check_mtp(opened, options_.model, m.mtp_loss > 0, "mtp-loss"));
+    GLINT_TRY_STATUS(check_mtp(opened, options_.model, options_.mtp_loss > 0, "mtp-loss"));
     GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), how, resolved, cli_, peers_));
-    GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
-                                       .adamw = {.beta1 = m.beta1,
-                                                 .beta2 = m.beta2,
-                                                 .eps = m.eps,
-                                                 .weight_decay = m.weight_decay,
-                                                 .clip_grad = m.clip_grad},
-                                       .peers = peers_},
-                                      std::move(layout.backends), {}, std::move(opened)));
+    GLINT_TRY(
+        trainer_,
+        Trainer::open({.model = layout.model, .adamw = options_.optimizer.adamw(), .peers = peers_},
+                      std::move(layout.backends), {}, std::move(opened)));
     GLINT_TRY_STATUS(read_data(resolved.dir));
     // Whole examples first: a product such as 0.07 * 100 lies above what it stands for.
     const auto count = static_cast<double>(data_.sequences.size());
@@ -246,7 +215,7 @@ class Run {
     const std::int64_t most = std::max<std::int64_t>(rows / sizes.back(), 1);
     return trainer_->pass().reserve(
         shape_of(rows, std::min<std::int64_t>(options_.plan.global_batch, most), sizes.front(),
-                 options_.method.mtp_loss > 0));
+                 options_.mtp_loss > 0));
   }
 
   // Things that decide what a step does.
@@ -256,7 +225,7 @@ class Run {
                         {"data_fnv1a", str(data_.hash)},
                         {"seed", options_.plan.seed},
                         {"global_batch_size", options_.plan.global_batch},
-                        {"mtp_loss", options_.method.mtp_loss > 0},
+                        {"mtp_loss", options_.mtp_loss > 0},
                         {"dtype", options_.how.dtype},
                         {"index", index_of(options_.how.of_model(options_.model))}};
   }
@@ -297,20 +266,13 @@ class Run {
     std::int64_t tokens = 0;
     for (const TrainSequence& example : examples) tokens += example.size();
     const std::int64_t learnt = count_targets(examples, 1), drafted = count_targets(examples, 2);
-    const double mtp = options_.method.mtp_loss;
+    const double mtp = options_.mtp_loss;
     const LossTerms terms = {
         .scale = 1.0 / static_cast<double>(learnt),
         .mtp_scale = mtp > 0 && drafted > 0 ? mtp / static_cast<double>(drafted) : 0};
     GLINT_TRY(const LossSums sums,
               trainer_->pass().add(examples, terms, options_.plan.batch_tokens, on_part));
-    const Schedule& plan = options_.plan;
-    const LearningRate rate = {.peak = plan.lr,
-                               .least = plan.min_lr,
-                               .warmup = plan.warmup,
-                               .total = total_,
-                               .decay = plan.decay == "constant" ? Decay::kConstant
-                                        : plan.decay == "linear" ? Decay::kLinear
-                                                                 : Decay::kCosine};
+    const LearningRate rate = options_.optimizer.learning_rate(total_);
     GLINT_TRY(const StepReport report, trainer_->step(rate.at(trainer_->steps_done() + 1)));
     const double seconds = seconds_since(start);
     seconds_ += seconds;

@@ -26,7 +26,7 @@ Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool r
             lay_out(options_.layout.shape(), running_, resolved_, cli_, peers_));
   running_.backend = layout.backend;
   GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
-                                     .adamw = options_.adamw(),
+                                     .adamw = options_.optimizer.adamw(),
                                      .peers = peers_,
                                      .gathers = answers_beside()},
                                     std::move(layout.backends), {}, std::move(opened)));

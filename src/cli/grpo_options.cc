@@ -175,18 +175,7 @@ Status check_optimizer(const GrpoCommandOptions& o) {
     GLINT_TRY_STATUS(check_range("eps-clip-c", o.eps_clip_c, 1, 1e6));
   }
   GLINT_TRY_STATUS(check_range("entropy-coef", o.entropy_coef, -1000, 1000));
-  GLINT_TRY_STATUS(check_range("lr", o.lr, 0, 1));
-  if (o.lr_decay_style == "constant" && o.min_lr > 0) {
-    return invalid(
-        "--min-lr is reached by --lr-decay-style linear and cosine; with constant leave it out");
-  }
-  GLINT_TRY_STATUS(check_range("min-lr", o.min_lr, 0, o.lr));
-  GLINT_TRY_STATUS(check_range<std::int64_t>("lr-warmup-iters", o.lr_warmup_iters, 0, 1 << 30));
-  GLINT_TRY_STATUS(check_range("adam-beta1", o.adam_beta1, 0, 0.999999));
-  GLINT_TRY_STATUS(check_range("adam-beta2", o.adam_beta2, 0, 0.999999));
-  GLINT_TRY_STATUS(check_range("adam-eps", o.adam_eps, 1e-30, 1));
-  GLINT_TRY_STATUS(check_range("weight-decay", o.weight_decay, 0, 100));
-  GLINT_TRY_STATUS(check_range("clip-grad", o.clip_grad, 0, 1e9));
+  GLINT_TRY_STATUS(o.optimizer.check());
   return check_range<std::int64_t>("batch-tokens", o.batch_tokens, 1, 1 << 30);
 }
 
@@ -353,23 +342,8 @@ int GrpoCommandOptions::steps_of_round() const {
   return global_batch_size > 0 ? rollout_batch_size * n_samples_per_prompt / global_batch_size : 1;
 }
 
-AdamWOptions GrpoCommandOptions::adamw() const {
-  return {.beta1 = adam_beta1,
-          .beta2 = adam_beta2,
-          .eps = adam_eps,
-          .weight_decay = weight_decay,
-          .clip_grad = clip_grad};
-}
-
 LearningRate GrpoCommandOptions::learning_rate() const {
-  Decay decay = Decay::kConstant;
-  if (lr_decay_style == "linear") decay = Decay::kLinear;
-  if (lr_decay_style == "cosine") decay = Decay::kCosine;
-  return {.peak = lr,
-          .least = min_lr,
-          .warmup = lr_warmup_iters,
-          .total = std::int64_t{num_rollout} * steps_of_round(),
-          .decay = decay};
+  return optimizer.learning_rate(std::int64_t{num_rollout} * steps_of_round());
 }
 
 Json GrpoCommandOptions::fingerprint() const {

@@ -6,12 +6,12 @@
 
 #include "base/json.h"
 #include "cli/grpo_rollout_options.h"
+#include "cli/optimizer_options.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"
 #include "cli/train_processes.h"
 #include "rl/group_rollouts.h"
 #include "rl/grpo.h"
-#include "train/optimizer.h"
 
 namespace glint {
 
@@ -116,10 +116,7 @@ struct GrpoLossOptions {
 // Steps of the optimiser, and what is verified before them.
 struct GrpoStepOptions {
   int global_batch_size = 0, num_steps_per_rollout = 0;
-  double lr = 1e-6, min_lr = 0;
-  int lr_warmup_iters = 0;
-  std::string lr_decay_style = "constant";
-  double adam_beta1 = 0.9, adam_beta2 = 0.98, adam_eps = 1e-8, weight_decay = 0.1, clip_grad = 1;
+  OptimizerOptions optimizer;
   int batch_tokens = 8192, parity_samples = 4;
   double parity_gate = 0;
 
@@ -130,18 +127,7 @@ struct GrpoStepOptions {
       "answers of a step; divides those of a round (default: all of them, one step a round)");
     v("num-steps-per-rollout=N", num_steps_per_rollout,
       "instead: steps of a round, of equally many answers (slime's meaning)");
-    v("lr=R", lr, "learning rate of AdamW (Megatron's meaning)");
-    v("lr-warmup-iters=N", lr_warmup_iters,
-      "steps until it is reached, from 0 for the first (Megatron's meaning)");
-    v("lr-decay-style", lr_decay_style, "how it falls until the last round",
-      {"constant", "linear", "cosine"});
-    v("min-lr=R", min_lr, "to what it falls (Megatron's meaning)");
-    v("adam-beta1=B", adam_beta1, "decay of the first moment (Megatron's meaning)");
-    v("adam-beta2=B", adam_beta2, "decay of the second moment (Megatron's meaning)");
-    v("adam-eps=E", adam_eps, "added to the root of the second moment (Megatron's meaning)");
-    v("weight-decay=D", weight_decay, "decoupled; matrices only");
-    v("clip-grad=N", clip_grad,
-      "the norm that gradients are clipped to; 0: never (Megatron's meaning)");
+    optimizer.visit(v);
     v("batch-tokens=N", batch_tokens,
       "tokens that go through the model together when training: memory grows with it");
     v("parity-samples=N", parity_samples,
@@ -230,7 +216,6 @@ struct GrpoCommandOptions : GrpoDataOptions,
   GrpoOptions grpo() const;  // without other models' passes
   double mtp_loss() const { return enable_mtp_training ? mtp_loss_scaling_factor : 0; }
   int steps_of_round() const;
-  AdamWOptions adamw() const;
   LearningRate learning_rate() const;
   // Options that a run may not change when it goes on.
   Json fingerprint() const;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "base/owned_fd.h"
 #include "base/seconds.h"
+#include "base/spawn_program.h"
 #include "base/str.h"
 
 namespace glint {
@@ -22,29 +22,8 @@ namespace {
 
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
-// Starts `words` in a process group of its own, with `out` as its stdout and stderr. The errno of
-// a failure.
-int spawn(const std::vector<std::string>& words, int out, pid_t& pid) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-  char locale[] = "LC_ALL=C";
-  char* environment[] = {path, locale, nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out, 1);
-  ::posix_spawn_file_actions_adddup2(&actions, out, 2);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  const int error = ::posix_spawn(&pid, argv[0], &actions, &attributes, argv.data(), environment);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  return error;
-}
+const std::vector<std::string> kEnvironment = {
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"};
 
 enum class End { kClosed, kTimeout, kTooMuch };
 
@@ -90,10 +69,10 @@ Result<std::string> run_program(const std::vector<std::string>& words, double se
   if (::pipe2(pipe, O_CLOEXEC) != 0)
     return exhausted(str("cannot make a pipe: ", std::strerror(errno)));
   OwnedFd from(pipe[0]), to(pipe[1]);
-  pid_t pid = 0;
-  const int error = spawn(words, to.get(), pid);
+  GLINT_TRY(const pid_t pid,
+            spawn_program(words,
+                          {.own_group = true, .out_and_error = &to, .environment = &kEnvironment}));
   to = OwnedFd();
-  if (error != 0) return not_found(str("cannot run ", words[0], ": ", std::strerror(error)));
   std::string out;
   const End end = read_all(from.get(), seconds, out);
   from = OwnedFd();

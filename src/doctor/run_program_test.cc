@@ -22,7 +22,7 @@ TEST(RunProgram, a_status_other_than_0_fails_with_the_first_line) {
 TEST(RunProgram, what_does_not_exist_fails) {
   const auto done = run_program({"/no/such/program"}, 600);
   ASSERT_FALSE(done.ok());
-  EXPECT_EQ(done.error().message, "cannot run /no/such/program: No such file or directory");
+  EXPECT_EQ(done.error().message, "/no/such/program: No such file or directory");
 }
 
 TEST(RunProgram, who_does_not_answer_is_ended_with_what_it_started) {

@@ -58,7 +58,7 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
         check((whole / "step-6" / name).read_bytes() == (halves / "step-6" / name).read_bytes(), f"{name} differs")
     check(output("generate", whole / "step-6", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
     for option, value, words in (("--steps", 0, "--steps is 0; it must be from 1 to 1000000000"), ("--lr", -1, "--lr is -1; it must be from 0 to 1"),
-                                 ("--adam-beta2", 1, "--beta2 is 1; it must be from 0 to 0.9999999")):
+                                 ("--adam-beta2", 1, "--adam-beta2 is 1; it must be from 0 to 0.9999999")):
         refused(*train(tmp, "none", option, value), words=[words])
     for args, word in ((("--steps", 1, "--epochs", 5), "--epochs or --steps"), (("--min-lr", 1e-6), "with constant leave it out")):
         refused(*train(tmp, "none", *args), words=[word])
@@ -255,7 +255,7 @@ def wrong_input_is_refused(tmp):
     for name in ("messages", "tools", "add_generation_prompt"):
         refuse({"messages": turn, "chat_template_kwargs": {name: []}}, f'"chat_template_kwargs" has "{name}"')
     refused("train", "sft", TINY, "--out", tmp / "refused", words=["--data"])
-    refused("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "refused", "--beta1", 1, words=["--beta1"])
+    refused("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "refused", "--beta1", 1, words=["--adam-beta1 is 1"])
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
