@@ -84,7 +84,8 @@ struct ScheduleOptions {
     v("prefix-caching,enable-prefix-caching", prefix_caching,
       "reuse the cache of equal beginnings of prompts");
     v("step-slowdown=X", step_slowdown,
-      "a step with prompt tokens may take X times as long as one without; 0: no limit");
+      "a step with prompt tokens may take X times as long as one without, or 20 ms if that is "
+      "longer; 0: no limit");
     v("priority-order", priority_order, "which `priority` of requests runs first",
       {"lower", "higher"});
     v("watchdog-timeout=SECONDS", watchdog_timeout,

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/backends.h"
 #include "cli/option_range.h"
+#include "net/server_url.h"
 #include "ops/kv_layout.h"
 #include "text/template/chat_template.h"
 
@@ -385,6 +386,9 @@ Status check_serve_options(const ServeOptions& o) {
   }
   GLINT_TRY_STATUS(check_number(o.grammar_timeout > 0 && o.grammar_timeout <= 86400,
                                 "grammar-timeout", o.grammar_timeout, "above 0 and at most 86400"));
+  if (!o.otlp_traces_endpoint.empty()) {
+    GLINT_TRY_STATUS(parse_server_url(o.otlp_traces_endpoint).in("--otlp-traces-endpoint"));
+  }
   for (const std::string& name : o.served_model_name) {
     if (name.empty()) return invalid("--served-model-name is empty; give a name, or leave it out");
   }

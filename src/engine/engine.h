@@ -21,7 +21,8 @@ struct EngineOptions {
   SchedulerConfig scheduler = {};
   KvCacheConfig cache = {};  // of each of the executor's shards
   int max_waiting = 4096;    // requests beside max_running others; beyond this, submit() refuses
-  // A step with prompt tokens may take this many times a plain decode step. 0: no limit.
+  // A step with prompt tokens may take this many times a plain decode step, and in any case
+  // StepCosts::kUnseenSeconds. 0: no limit.
   double max_step_slowdown = 2;
   double watchdog_seconds = 300;  // a step that takes longer is a hang; 0: never
   // Sees how many tokens each step came to: those of prompts that it read, and those that it gave.

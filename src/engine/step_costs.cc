@@ -38,7 +38,8 @@ int StepCosts::prompt_budget(int num_decoding, double max_slowdown, int max_toke
   const double plain = plain_seconds(num_decoding), each = per_prompt_token_.median();
   if (plain == 0 || each == 0) return std::min(kUnknownBudget, max_tokens);
   constexpr double kMargin = 0.9;  // steps vary
-  const double tokens = kMargin * (max_slowdown - 1) * plain / each;
+  const double longest = std::max(max_slowdown * plain, kUnseenSeconds);
+  const double tokens = kMargin * (longest - plain) / each;
   return static_cast<int>(
       std::clamp<double>(tokens, std::min(kMinPromptTokens, max_tokens), max_tokens));
 }

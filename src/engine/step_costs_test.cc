@@ -46,6 +46,21 @@ TEST(StepCosts, a_step_with_prompts_takes_at_most_the_allowed_multiple) {
   EXPECT_NEAR(plain, 500 / 67 * StepCosts::kPlainSteps, 3);
 }
 
+// Rows of a prompt cost 2 ms for the first, as all experts are read then, and 10 us each.
+TEST(StepCosts, short_steps_take_pieces_that_are_worth_it) {
+  StepCosts costs;
+  for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 4}, 0.002);
+  int steps = 0;
+  for (int left = 3 * 2000; left > 0; ++steps) {
+    const int budget = std::min(costs.prompt_budget(4, 2, kMaxTokens), left);
+    const double seconds = 0.004 + 10e-6 * budget;
+    EXPECT_LE(seconds, StepCosts::kUnseenSeconds);
+    costs.record({.num_decoding = 4, .prompt_tokens = budget}, seconds);
+    left -= budget;
+  }
+  EXPECT_LE(steps, 15);
+}
+
 TEST(StepCosts, prompts_progress_even_where_one_token_is_too_slow) {
   StepCosts costs;
   costs.record({.num_decoding = 1}, 0.001);

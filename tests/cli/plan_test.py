@@ -47,6 +47,7 @@ def this_machine():
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
     shared = output("serve", MODEL, "--dry-run", "--dp", 4, "--cp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
     check(re.search(r"sequences of 2,000 +6\n", shared) and "4 shards, of which 2 share each" in shared, "shards that share", shared)
+    refused("serve", MODEL, "--dry-run", "--otlp-traces-endpoint", "localhost:4318", words=["--otlp-traces-endpoint", "localhost:4318"])
     both = run("serve", MODEL, "--dry-run", "--kv-cache-memory", "64M", "--gpu-memory-utilization", 0.25, "--mem-fraction-static", 0.5)
     for flag in ("--gpu-memory-utilization 0.25", "--mem-fraction-static 0.5"):
         check(f"ignored: {flag} (--kv-cache-memory says how large the cache is)" in both.stderr, "the most exact wish holds", both.stderr)
