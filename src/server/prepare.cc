@@ -3,26 +3,24 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/hash.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "server/asked_numbers.h"
 #include "server/dialects/chat_messages.h"
 #include "server/plain_content.h"
 #include "text/grammar/thinking_budget.h"
+#include "text/template/jinja/characters.h"
 
 namespace glint {
 namespace {
+
+// Ends the text that an answer goes on with: a character that Unicode never assigns.
+constexpr std::string_view kEndMark = "\xf4\x8f\xbf\xbf";
 
 // Templates read texts several times. A million tokens are four million bytes or so.
 constexpr std::size_t kMaxChatBytes = std::size_t{16} << 20;
 // Merging one word takes sixty times its bytes.
 constexpr std::size_t kMaxWordBytes = std::size_t{1} << 20;
-
-// 0 shares prefixes with everyone who sent no salt.
-std::uint64_t salt_of(const ApiRequest& request) {
-  return request.turn.cache_salt.empty() ? 0 : fnv1a(request.turn.cache_salt) | 1;
-}
 
 // An answer that tells of every row of its prompt may find none in the cache: it shares with
 // nobody, not even with the body's other answers.
@@ -149,9 +147,15 @@ Status encode_bad_words(ApiRequest& request, const ApiRequest& first, const Text
 Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextModel& model) {
   const ChatInput& chat = *request.chat;
   GLINT_TRY_STATUS(check_chat_size(chat));
+  const bool continues = chat.continue_final_message && !chat.messages.empty();
   Json::Array marked;
-  if (request.encoding.plain_content) mark_plain(marked = chat.messages, model.tokenizer);
-  const Json::Array& messages = request.encoding.plain_content ? marked : chat.messages;
+  if (request.encoding.plain_content || continues) marked = chat.messages;
+  if (request.encoding.plain_content) mark_plain(marked, model.tokenizer);
+  if (continues) {
+    Json& content = *marked.back().find("content");
+    content = str(content.as_string(), kEndMark, " ");
+  }
+  const Json::Array& messages = marked.empty() ? chat.messages : marked;
   Json kwargs = chat.kwargs;
   kwargs.set("add_generation_prompt", chat.add_generation_prompt && !chat.continue_final_message);
   auto rendered = model.chat_template.render(messages, chat.tools, kwargs);
@@ -160,26 +164,34 @@ Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextM
         .message = "the chat template refuses the messages: " + rendered.error().message,
         .param = "messages"};
   std::string prompt = std::move(rendered).value();
-  if (chat.continue_final_message && !chat.messages.empty()) {
-    // The prompt ends with the last message's text; what the template puts after it goes.
-    const Json* content = messages.back().find("content");
-    const std::string_view last = trimmed(content->as_string());
-    const std::size_t found = prompt.rfind(last);
-    if (!last.empty() && found != std::string::npos) prompt.resize(found + last.size());
-  }
+  if (!continues) return prompt;
+  // The prompt ends with the last message's text; what the template puts after it goes.
+  const std::size_t end = prompt.rfind(kEndMark);
+  if (end == std::string::npos)
+    return ApiError{.message =
+                        "the chat template leaves out the last message, which "
+                        "continue_final_message is to go on with",
+                    .param = "messages"};
+  // A template that strips texts has taken the blank behind the mark.
+  const std::size_t behind = end + kEndMark.size();
+  const bool strips = behind == prompt.size() || prompt[behind] != ' ';
+  prompt.resize(end);
+  if (strips) prompt.resize(jinja::strip_right(prompt).size());
   return prompt;
 }
 
 namespace {
 
 // The text of the last message where the answer has its role, so that it may go on with it.
-std::string echoed_text(const ChatInput& chat) {
+std::string echoed_text(const ChatInput& chat, const std::string& prompt) {
   const Json& last = chat.messages.back();
   const bool continued = chat.continue_final_message || !chat.add_generation_prompt;
   const bool same_role = continued || *last.find("role") == Json("assistant");
   if (!same_role) return {};
   const std::string& text = last.find("content")->as_string();
-  return chat.continue_final_message ? std::string(trimmed(text)) : text;  // as in the prompt
+  // As in the prompt, of which many templates strip it.
+  return chat.continue_final_message && !prompt.ends_with(text) ? std::string(jinja::strip(text))
+                                                                : text;
 }
 
 }  // namespace
@@ -190,7 +202,7 @@ ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int 
     GLINT_TRY(const std::string prompt, render_chat(request, model));
     GLINT_TRY(out.prompts.emplace_back(), encode_one(request, prompt, model, max_model_len));
     out.deltas.in_reasoning = ends_in_reasoning(model.tokenizer, out.prompts.back());
-    if (request.echo) out.prompt_texts.push_back(echoed_text(*request.chat));
+    if (request.echo) out.prompt_texts.push_back(echoed_text(*request.chat, prompt));
     return Ok{};
   }
   for (const Prompt& prompt : request.prompts) {
@@ -241,7 +253,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   if (out.hide_answer) stops.clear();  // its one token ends no answer
   base.min_tokens = request.end.min_tokens;
   base.priority = request.turn.priority;
-  base.cache_salt = salt_of(request);
+  base.cache_salt = request.turn.cache_salt;
   base.want = {.top_logprobs = request.best_of > request.n && request.facts.top_logprobs < 0
                                    ? 0
                                    : request.facts.top_logprobs,
