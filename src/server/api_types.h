@@ -83,7 +83,8 @@ struct AnswerForm {
   bool parse_reasoning = true;    // false: thoughts stay in the content
   bool include_reasoning = true;  // false: thoughts are left out
   bool skip_special = true;
-  Json echoed = Json(Json::Object{});  // of /v1/responses: what the answer repeats
+  // Of /v1/responses: what the answer repeats, as JSON. A text is a small part of its value's size.
+  std::string echoed = {};
 };
 
 // From text to tokens.
@@ -94,8 +95,8 @@ struct Encoding {
 
 // A request among others.
 struct Turn {
-  int priority = 0;  // lower first
-  std::string cache_salt = {};
+  int priority = 0;                         // lower first
+  std::uint64_t cache_salt = 0;             // of the texts that a client gives; 0: none
   std::string rid = {};                     // a name of the client's own, for /abort_request
   std::string id = {};                      // the answer's; empty: it gets one
   Cancelled cancelled = {};                 // asked while the prompt is prepared

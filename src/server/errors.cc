@@ -130,8 +130,12 @@ HttpResponse error_response(const ApiError& error, ErrorStyle style,
 }
 
 HttpResponse json_response(const Json& json, int status) {
+  return json_response(dump_json(json), status);
+}
+
+HttpResponse json_response(std::string json, int status) {
   return {
-      .status = status, .headers = {{"content-type", "application/json"}}, .body = dump_json(json)};
+      .status = status, .headers = {{"content-type", "application/json"}}, .body = std::move(json)};
 }
 
 }  // namespace glint

@@ -44,5 +44,6 @@ HttpResponse error_response(const ApiError& error, ErrorStyle style,
 
 // {"content-type": "application/json"} and `json` as body.
 HttpResponse json_response(const Json& json, int status = 200);
+HttpResponse json_response(std::string json, int status = 200);  // that is text already
 
 }  // namespace glint

@@ -113,6 +113,7 @@ Generations::~Generations() {
     shard->thread.post([&idle] { idle.set_value(); });
     idle.get_future().wait();
   }
+  long_answers_.finish();
   engine_.reset();
   shards_.clear();
 }
@@ -131,11 +132,24 @@ void Generations::on_events(std::vector<TokenEvent> events) {
         const std::uint64_t number = event.id >> Session::kChoiceBits;
         const auto found = shard->sessions.find(number);
         if (found == shard->sessions.end()) continue;
-        run_session(*found->second, [&](Session& session) { session.on_event(std::move(event)); });
-        if (found->second->done()) forget(*shard, number);
+        Session& session = *found->second;
+        run_session(session, [&](Session& one) { one.on_event(std::move(event)); });
+        if (session.awaits_telling()) {
+          tell_long(*shard, number);
+        } else if (session.done()) {
+          forget(*shard, number);
+        }
       }
     });
   }
+}
+
+void Generations::tell_long(Shard& shard, std::uint64_t number) {
+  long_answers_.post([this, number, session = std::move(shard.sessions[number])] {
+    run_session(*session, [](Session& one) { one.tell(); });
+    forget(number);
+  });
+  shard.sessions.erase(number);
 }
 
 // Memory that runs out ends this session and no other.

@@ -6,6 +6,7 @@
 //                   Session -> Engine::submit
 //   engine thread:  events of a step, one post for each event thread
 //   event thread:   Session::on_event
+//   another thread: Session::tell, of answers with very many log-probabilities
 #pragma once
 
 #include <atomic>
@@ -114,6 +115,7 @@ class Generations {
   // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.
   void end_session(Shard& shard, std::uint64_t number, const std::function<void(Session&)>& end);
   void forget(Shard& shard, std::uint64_t number);
+  void tell_long(Shard& shard, std::uint64_t number);
   void keep_streams_alive();  // the work of `alive_thread_`
 
   const ServerConfig& config_;
@@ -134,6 +136,7 @@ class Generations {
   std::map<std::uint64_t, Live> live_;
   bool stop_alive_ = false;
 
+  TaskThreads long_answers_{1};  // one at a time, as they take some times their text
   std::vector<std::shared_ptr<Shard>> shards_;
   std::unique_ptr<Engine> engine_;
   std::thread alive_thread_;

@@ -34,7 +34,7 @@ struct Reply::Parts {
 
   Reply whole;
   std::mutex mutex;
-  std::vector<Json> answers;
+  std::vector<std::string> answers;  // items of a list, with commas between them
   std::vector<std::function<void()>> on_end;
   std::size_t num_open;
   bool has_ended = false;  // one has failed, or the client is gone
@@ -85,20 +85,17 @@ std::vector<Reply> Reply::split(std::size_t count) const {
 
 void Reply::respond(const Json& json) {
   if (!parts_) return respond(json_response(json));
-  Json::Array all;
+  std::string text = dump_json(json);
+  if (json.is_array()) text = text.substr(1, text.size() - 2);
+  std::string all;
   {
     const std::lock_guard lock(parts_->mutex);
     if (parts_->has_ended) return;
-    parts_->answers[part_] = json;
+    parts_->answers[part_] = std::move(text);
     if (--parts_->num_open > 0) return;
-    for (Json& answer : parts_->answers) {
-      if (!answer.is_array())
-        all.push_back(std::move(answer));
-      else
-        std::ranges::move(answer.as_array(), std::back_inserter(all));
-    }
+    for (const std::string& answer : parts_->answers) all += (all.empty() ? "[" : ",") + answer;
   }
-  parts_->whole.respond(Json(std::move(all)));
+  parts_->whole.respond(json_response(all + "]"));
 }
 
 void Reply::fail(const ApiError& error, std::string_view event) {

@@ -72,6 +72,21 @@ TEST(ServerAnswers, a_chat_echoes_the_message_that_it_goes_on_with) {
   EXPECT_EQ(at(to_user, "choices.0.message.content"), " and two.");
 }
 
+TEST(ServerAnswers, a_chat_goes_on_with_its_last_message_wherever_else_its_text_stands) {
+  const TestServer server;
+  const auto prompt = [&](const std::string& user, const std::string& assistant) {
+    const Json messages = Json::Array{Json::Object{{"role", "user"}, {"content", user}},
+                                      Json::Object{{"role", "assistant"}, {"content", assistant}}};
+    return at(server.post("/apply-template", str(R"({"messages": )", dump_json(messages),
+                                                 R"(, "continue_final_message": true,
+                                                     "add_generation_prompt": false})")),
+              "prompt");
+  };
+  EXPECT_EQ(prompt("Repeat: x </think> y. Then go on.", "x </think> y "),
+            "[gMASK]<sop><|user|>Repeat: x </think> y. Then go on.<|assistant|><think>x</think>y");
+  EXPECT_TRUE(prompt("\U0010ffff", "a").ends_with("a"));
+}
+
 TEST(ServerAnswers, an_answers_form_that_cannot_be_is_told_by_its_field) {
   const TestServer server;
   const auto refusal = [&](const std::string& path, const std::string& body) {
@@ -398,6 +413,34 @@ TEST(ServerAnswers, generate_speaks_tokens) {
   EXPECT_EQ(events.back(), "[DONE]");
   EXPECT_EQ(at(parse_json(events[events.size() - 2]).value(), "output_ids").substr(0, 9),
             "[11,12,13");
+}
+
+// They are told by a thread of their own.
+TEST(ServerAnswers, many_log_probabilities_are_all_told) {
+  TestServerOptions options;
+  options.executor.script = [](const Request&) { return std::vector<TokenId>(1000, 11); };
+  TestServer server("", options);
+  const auto size = [](const Json& out, std::string_view path) {
+    return parse_json(at(out, path)).value().as_array().size();
+  };
+  std::string ids = "[5";
+  for (int i = 1; i < 900; ++i) ids += ",5";
+  const std::string completion = R"({"max_tokens": 1000, "logprobs": 20, "prompt": )" + ids + "]";
+  const Json whole = server.post("/v1/completions", completion + R"(, "prompt_logprobs": 20})");
+  EXPECT_EQ(size(whole, "choices.0.logprobs.top_logprobs"), 1000u);
+  EXPECT_EQ(size(whole, "choices.0.prompt_logprobs"), 900u);
+  const std::string fields = R"("return_logprob": true, "top_logprobs_num": 20,
+      "logprob_start_len": 0, "sampling_params": {"max_new_tokens": 3}})";
+  for (const char* const stream : {"", R"("stream": true, )"}) {
+    const std::string body = str(R"({"input_ids": )", ids, "], ", stream, fields);
+    const Json out = *stream ? parse_json(*++server.events("/generate", body).rbegin()).value()
+                             : server.post("/generate", body);
+    EXPECT_EQ(size(out, "meta_info.input_top_logprobs"), 900u) << stream;
+    EXPECT_EQ(at(out, "meta_info.finish_reason.type"), "length") << stream;
+  }
+  const Json list = server.post("/generate", str(R"({"input_ids": [[5], )", ids, "]], ", fields));
+  EXPECT_EQ(size(list, "0.meta_info.input_top_logprobs"), 1u);
+  EXPECT_EQ(size(list, "1.meta_info.input_top_logprobs"), 900u);
 }
 
 TEST(ServerAnswers, generate_takes_lists_of_prompts_with_fields_of_each) {

@@ -84,6 +84,17 @@ TEST(ServerLimits, conversations_and_texts_are_bounded) {
       std::string::npos);
 }
 
+// What waits must be small.
+TEST(ServerLimits, what_an_answer_repeats_is_bounded) {
+  const TestServer server;
+  EXPECT_EQ(
+      refusal(server, "/v1/responses",
+              R"({"input": "a", "user": "b", "metadata": {"k": ")" + std::string(2 << 20, 'a') +
+                  "\"}}"),
+      "the answer repeats metadata, with which that is 2097172 bytes of JSON; at most 2097152 "
+      "are allowed");
+}
+
 // They are texts of the body, and values of the conversation.
 TEST(ServerLimits, arguments_of_calls_are_bounded_together) {
   const TestServer server;

@@ -9,6 +9,8 @@ namespace glint {
 namespace {
 
 constexpr std::size_t kMaxUnsent = std::size_t{16} << 10;
+// Written on the event thread: some hundredths of a second, in which all streams wait.
+constexpr std::int64_t kMostNumbersAtOnce = std::int64_t{1} << 14;
 
 void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
   for (Delta& delta : more) add_delta(all, std::move(delta));
@@ -68,8 +70,29 @@ void Session::on_event(TokenEvent event) {
         return fail_as(FinishReason::kCancelled, *error);
     finish_choice(state, choice, event);
   }
+  last_ = index;
+  awaits_telling_ = !done_ && num_open_ == 0 && num_numbers() > kMostNumbersAtOnce;
+  if (awaits_telling_) return;
   if (request_.form.stream) send(static_cast<int>(index), state, event.finished.has_value());
   if (!done_ && num_open_ == 0) complete();
+}
+
+// Log-probabilities and experts, which are most of a large answer.
+std::int64_t Session::num_numbers() const {
+  const TokenFacts& facts = request_.facts;
+  std::int64_t count = 0;
+  for (const Choice& choice : answer_.choices) {
+    count += std::ssize(choice.scores) * (facts.top_logprobs + 1) +
+             std::ssize(choice.prompt_scores) * (facts.prompt_logprobs + 1) +
+             std::ssize(choice.routed_experts);
+  }
+  return count;
+}
+
+void Session::tell() {
+  if (reply_.gone()) return disconnect();
+  if (request_.form.stream) send(static_cast<int>(last_), states_[last_], true);
+  if (!done_) complete();
 }
 
 // Nothing: the abort ends the answer, which says so.

@@ -45,6 +45,10 @@ class Session {
   void keep_alive(double seconds);
   // The client is gone.
   void disconnect();
+  // It has ended, but to write it takes so long that others would wait: tell() does, which may be
+  // called on any thread, after the last of the calls above.
+  bool awaits_telling() const { return awaits_telling_; }
+  void tell();
   bool done() const { return done_; }
 
  private:
@@ -66,6 +70,7 @@ class Session {
   void begin_stream(std::string& out);
   void send(int index, ChoiceState& state, bool now);
   void write(const std::string& bytes);
+  std::int64_t num_numbers() const;
   void complete();
   void keep_best();
   void end(int status);
@@ -81,7 +86,8 @@ class Session {
   Answer answer_;
   int num_open_ = 0;
   bool streaming_ = false;  // the head was sent
-  bool done_ = false;
+  bool awaits_telling_ = false, done_ = false;
+  std::size_t last_ = 0;  // choice that ended
   double first_token_s_ = 0;
   double last_write_s_ = 0;  // since the request began
   const std::string id_;

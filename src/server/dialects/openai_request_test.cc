@@ -125,7 +125,7 @@ TEST(OpenAiRequest, every_sampling_field_arrives) {
               r.form.continuous_usage);
   EXPECT_TRUE(r.form.return_token_ids && r.form.return_timings && !r.form.skip_special);
   EXPECT_EQ(r.turn.priority, -4);
-  EXPECT_EQ(r.turn.cache_salt, "s");
+  EXPECT_NE(r.turn.cache_salt, 0u);
   EXPECT_EQ(r.turn.rid, "r");
   EXPECT_EQ(r.n, 3);
   EXPECT_EQ(r.best_of, 3);
@@ -452,7 +452,7 @@ TEST(ResponsesRequest, items_become_messages) {
   EXPECT_EQ(p.request.end.max_tokens, 5);
   EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
   EXPECT_EQ(p.request.grammar->kind, GrammarSpec::Kind::kJsonObject);
-  EXPECT_EQ(dump_json(*p.request.form.echoed.find("instructions")), "\"I\"");
+  EXPECT_NE(p.request.form.echoed.find(R"("instructions":"I")"), std::string::npos);
 }
 
 TEST(OpenAiRequest, texts_get_what_the_tokenizer_puts_around_them) {

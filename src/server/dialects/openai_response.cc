@@ -1,5 +1,6 @@
 #include "server/dialects/openai_response.h"
 
+#include <unordered_map>
 #include <utility>
 
 #include "base/str.h"
@@ -20,15 +21,21 @@ Json prompt_logprobs_json(const Choice& choice, const std::vector<TokenId>& prom
   Json::Array out = {Json()};
   for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < prompt.size(); ++i) {
     const TokenLogprob& score = choice.prompt_scores[i];
-    Json tokens = Json::Object{};
+    // Not by set(), which would look through all of a vocabulary for each.
+    Json::Object tokens;
+    bool has_own = false;
     const auto add = [&](TokenId id, float logprob, int rank) {
-      tokens.set(std::to_string(id), Json::Object{{"logprob", finite_logprob(logprob)},
-                                                  {"rank", rank},
-                                                  {"decoded_token", names.text(id)}});
+      has_own |= id == prompt[i + 1];
+      tokens.emplace_back(std::to_string(id), Json::Object{{"logprob", finite_logprob(logprob)},
+                                                           {"rank", rank},
+                                                           {"decoded_token", names.text(id)}});
     };
-    for (std::size_t rank = 0; rank < score.top.size(); ++rank)
-      add(score.top[rank].id, score.top[rank].logprob, static_cast<int>(rank) + 1);
-    add(prompt[i + 1], score.logprob, score.rank);
+    for (int rank = 1; const TokenLogprob::Top& top : score.top) {
+      const bool is_own = top.id == prompt[i + 1];
+      add(top.id, top.logprob, is_own ? score.rank : rank);
+      ++rank;
+    }
+    if (!has_own) add(prompt[i + 1], score.logprob, score.rank);
     out.push_back(std::move(tokens));
   }
   return out;
@@ -104,6 +111,21 @@ void OpenAiWriter::error(const ApiError& error, std::string& out) {
   out += "data: [DONE]\n\n";
 }
 
+// {"name": logprob}, of which the last counts where several tokens have one name.
+Json CompletionWriter::top_json(const TokenScore& score, const std::string& own) const {
+  Json::Object all;
+  std::unordered_map<std::string, std::size_t> places;
+  const auto set = [&](const std::string& name, float logprob) {
+    const auto [place, is_new] = places.try_emplace(name, all.size());
+    if (is_new) all.emplace_back(name, Json());
+    all[place->second].second = finite_logprob(logprob);
+  };
+  for (const TokenLogprob::Top& other : score.logprob.top)
+    set(name_of(other.id, names_, request_.form.tokens_as_ids), other.logprob);
+  set(own, score.logprob.logprob);
+  return all;
+}
+
 Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size_t& offset) const {
   if (request_.facts.top_logprobs < 0) return {};
   Json::Array tokens, values, tops, offsets;
@@ -113,12 +135,7 @@ Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size
     values.push_back(finite_logprob(score.logprob.logprob));
     offsets.push_back(static_cast<std::int64_t>(offset));
     offset += jinja::count_code_points(names_.text(score.id));  // as Python and OpenAI count
-    Json top = Json::Object{};
-    for (const TokenLogprob::Top& other : score.logprob.top)
-      top.set(name_of(other.id, names_, request_.form.tokens_as_ids),
-              finite_logprob(other.logprob));
-    top.set(name, finite_logprob(score.logprob.logprob));
-    tops.push_back(std::move(top));
+    tops.push_back(top_json(score, name));
   }
   return Json::Object{{"tokens", std::move(tokens)},
                       {"token_logprobs", std::move(values)},

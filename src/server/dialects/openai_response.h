@@ -40,6 +40,7 @@ class CompletionWriter : public OpenAiWriter {
   void piece(const Piece& piece, const Answer& answer, std::string& out) override;
 
  private:
+  Json top_json(const TokenScore& score, const std::string& own) const;
   Json logprobs(const std::vector<TokenScore>& scores, std::size_t& offset) const;
   Json choice_json(const Choice& choice, const Answer& answer) const;
 

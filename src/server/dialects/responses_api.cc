@@ -48,8 +48,10 @@ std::string ResponsesWriter::id_of(const char* prefix, int index) const {
 
 // Clients with strict types want every field.
 Json ResponsesWriter::response(Json::Array output, const char* status, const Answer* answer) const {
+  const std::string& text = request_.form.echoed;
+  const Json asked = text.empty() ? Json() : parse_json(text).value();
   const auto echoed = [&](const char* name, Json otherwise) {
-    const Json* value = request_.form.echoed.find(name);
+    const Json* value = asked.find(name);
     return value ? *value : otherwise;
   };
   const bool cut = std::string_view(status) == "incomplete";
@@ -72,7 +74,7 @@ Json ResponsesWriter::response(Json::Array output, const char* status, const Ans
       {"reasoning", echoed("reasoning", Json::Object{{"effort", Json()}, {"summary", Json()}})},
       {"store", false},
       {"temperature", echoed("temperature", request_.sampling.temperature)},
-      {"text", text_json(request_.form.echoed.find("text"))},
+      {"text", text_json(asked.find("text"))},
       {"tool_choice", echoed("tool_choice", "auto")},
       {"tools", echoed("tools", Json::Array{})},
       {"top_p", echoed("top_p", request_.sampling.top_p)},

@@ -14,6 +14,9 @@
 namespace glint {
 namespace {
 
+// Held until the end of the answer, while many may wait.
+constexpr std::size_t kMaxEchoedBytes = std::size_t{2} << 20;
+
 // Reasoning and calls are items of their own; templates want them in one message of the assistant.
 class ItemReader {
  public:
@@ -181,8 +184,16 @@ void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& c
   if (!r.reading()) return;
   for (const char* name :
        {"instructions", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning",
-        "temperature", "text", "tool_choice", "tools", "top_p", "user"})
-    if (const Json* value = r.find(name)) request.form.echoed.set(name, *value);
+        "temperature", "text", "tool_choice", "tools", "top_p", "user"}) {
+    const Json* const value = r.find(name);
+    if (!value) continue;
+    std::string& echoed = request.form.echoed;
+    echoed += str(echoed.empty() ? "{" : ",", "\"", name, "\":", dump_json(*value));
+    if (echoed.size() > kMaxEchoedBytes)
+      return r.fail(name, str("the answer repeats ", name, ", with which that is ", echoed.size(),
+                              " bytes of JSON; at most ", kMaxEchoedBytes, " are allowed"));
+  }
+  if (!request.form.echoed.empty()) request.form.echoed += "}";
 }
 
 }  // namespace glint

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/cut_text.h"
+#include "base/hash.h"
 #include "base/parse_number.h"
 #include "base/str.h"
 #include "server/dialects/unsupported_fields.h"
@@ -145,10 +146,11 @@ void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& contex
   r.integer("priority", priority, {-1000000000, 1000000000});
   if (priority)
     request.turn.priority = context.config.higher_priority_first ? -*priority : *priority;
-  r.text("cache_salt", request.turn.cache_salt);
-  std::string extra;
+  std::string salt, extra;
+  r.text("cache_salt", salt);
   r.text("extra_key", extra);
-  if (!extra.empty()) request.turn.cache_salt += "\n" + extra;
+  if (!extra.empty()) salt += "\n" + extra;
+  if (!salt.empty()) request.turn.cache_salt = fnv1a(salt) | 1;
 }
 
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {

@@ -46,6 +46,10 @@ void read_allowed(RequestReader& a, ToolUse& tools) {
   std::string mode = "auto";
   a.one_of("mode", mode, {"auto", "required"});
   set_choice(mode, tools);
+  const Json* const list = a.find("tools");
+  if (list && list->is_array() && list->as_array().size() > kMaxTools)
+    return a.fail("tools", str(a.path("tools"), " has ", list->as_array().size(),
+                               " items; at most ", kMaxTools, " are allowed"));
   a.list("tools", [&](RequestReader& t) {
     std::string type = "function", name;
     t.one_of("type", type, {"function"});

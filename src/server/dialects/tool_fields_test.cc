@@ -124,6 +124,11 @@ TEST(ToolFields, allowed_tools_are_a_part_of_the_tools) {
             "tool_choice names function \"h\", which tools lack");
   EXPECT_EQ(responses(R"(, "tool_choice": {"type": "allowed_tools", "tools": []})").error,
             "tool_choice.tools is empty; expected at least one");
+  std::string many = R"({"name": "f"})";
+  for (int i = 0; i < 1024; ++i) many += R"(, {"name": "f"})";
+  EXPECT_EQ(
+      responses(R"(, "tool_choice": {"type": "allowed_tools", "tools": [)" + many + "]}").error,
+      "tool_choice.tools has 1025 items; at most 1024 are allowed");
   EXPECT_EQ(chat(R"(, "tool_choice": {"type": "custom", "name": "f"})").error,
             "tool_choice.type is \"custom\"; expected one of [\"function\",\"allowed_tools\"]");
   EXPECT_EQ(chat(R"(, "tool_choice": {"type": "function"})").error,
