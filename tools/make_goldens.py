@@ -18,8 +18,8 @@ patched and what transformers does) answers to it:
   hidden.npy           float32 [L + 1, R, hidden]: rows ../hidden_rows.npy (int32 [R]) of transformers' hidden_states: the
                        embedding, the residual stream after layers 0 .. L - 2, and LAST the output of the final norm
                        (the residual stream after layer L - 1 is not among them)
-  selected.npy         int16 [L + 1, T, index_topk]: positions that each row attends to, ascending, padded with -1; the
-                       last entry is the MTP layer (its row T - 1 does not exist: all -1); a layer that shares its
+  selected.npy         uint8 [L + 1, T, index_topk]: positions that each row attends to, ascending, padded with 255; the
+                       last entry is the MTP layer (its row T - 1 does not exist: all 255); a layer that shares its
                        selection repeats the one before
   ranges.json          largest magnitude of every linear layer's input and its rows, as `glint calibrate` writes them
   skip.npy, mtp_skip.npy   uint8 [T], [T - 1]: 1 marks a near-tie, a row to leave out of comparisons: fp32 and fp64
@@ -387,7 +387,7 @@ def make(name: str, out: Path, seed: int | None = None) -> None:
     rows = np.append(np.arange(0, T - 1, 5), T - 1).astype(np.int32)
     np.save(out / "hidden_rows.npy", rows)
     arrays = {"ids": ids, "logits": ref.logits, "mtp_logits": ref.mtp_logits[rows[:-1]],
-              "hidden": ref.hidden[:, rows], "selected": ref.selected.astype(np.int16), "skip": skip,
+              "hidden": ref.hidden[:, rows], "selected": ref.selected.astype(np.uint8), "skip": skip,
               "mtp_skip": mtp_skip}
     for k, v in arrays.items():
         (folder / f"{k}.npy").unlink(missing_ok=True)

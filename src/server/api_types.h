@@ -83,7 +83,8 @@ struct AnswerForm {
   bool parse_reasoning = true;    // false: thoughts stay in the content
   bool include_reasoning = true;  // false: thoughts are left out
   bool skip_special = true;
-  // Of /v1/responses: what the answer repeats, as JSON. A text is a small part of its value's size.
+  // Fields that an answer of /v1/responses repeats, as JSON: a text is a small part of its value's
+  // size.
   std::string echoed = {};
 };
 

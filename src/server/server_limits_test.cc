@@ -84,7 +84,7 @@ TEST(ServerLimits, conversations_and_texts_are_bounded) {
       std::string::npos);
 }
 
-// What waits must be small.
+// It is kept while the request waits.
 TEST(ServerLimits, what_an_answer_repeats_is_bounded) {
   const TestServer server;
   EXPECT_EQ(

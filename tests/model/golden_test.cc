@@ -112,7 +112,7 @@ void check_golden(const std::string& name, const BackendUnderTest& backend, int 
                   near_ties(dir + "/skip.npy", T), vocab);
   RowCheck mtp("MTP logits", read_npy<float>(dir + "/mtp_logits.npy", "<f4"),
                near_ties(dir + "/mtp_skip.npy", T - 1), vocab, read_hidden_rows());
-  const auto selected = read_npy<std::int16_t>(dir + "/selected.npy", "<i2");
+  const auto selected = read_npy<std::uint8_t>(dir + "/selected.npy", "|u1");
   const ScoreSinks sinks = {
       .logits = [&](std::int64_t first, std::span<const float> rows) { logits(first, rows); },
       .mtp = [&](std::int64_t first, std::span<const float> rows) { mtp(first, rows); },
@@ -122,8 +122,12 @@ void check_golden(const std::string& name, const BackendUnderTest& backend, int 
           },
       .selected =
           [&](int layer, std::int64_t first, std::span<const std::int32_t> rows) {
-            const std::int16_t* expected = selected.data() + (layer * T + first) * topk;
-            EXPECT_TRUE(std::equal(rows.begin(), rows.end(), expected))
+            const std::uint8_t* expected = selected.data() + (layer * T + first) * topk;
+            EXPECT_TRUE(std::equal(
+                rows.begin(), rows.end(), expected,
+                [](int key, std::uint8_t want) {
+                  return want == (key < 0 ? 255 : key);  // which no prompt here is as long as
+                }))
                 << "keys selected by layer " << layer;
           }};
   const auto result = score(*model, ids, {.chunk = chunk, .mtp = true}, sinks);
