@@ -1,7 +1,8 @@
 #include "rl/answer_loss.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/bytes.h"
 
 namespace glint {
 
@@ -69,23 +70,20 @@ void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const
 }
 
 std::string AnswerLoss::tell_seen() const {
-  std::string bytes;
-  for (const auto& [place, seen] : seen_) {
-    bytes.append(reinterpret_cast<const char*>(&place), sizeof place);
-    bytes.append(reinterpret_cast<const char*>(&seen), sizeof seen);
-  }
-  return bytes;
+  ByteWriter write;
+  for (const auto& [place, seen] : seen_) write(place.first, place.second, seen);
+  return write.take();
 }
 
 void AnswerLoss::take_seen(std::string_view bytes) {
-  while (bytes.size() >= sizeof(Place) + sizeof(Seen)) {
+  ByteReader read(bytes);
+  while (read.has_more()) {
     Place place;
     Seen seen;
-    std::memcpy(static_cast<void*>(&place), bytes.data(), sizeof place);
-    std::memcpy(&seen, bytes.data() + sizeof place, sizeof seen);
-    bytes.remove_prefix(sizeof place + sizeof seen);
+    read(place.first, place.second, seen);
     seen_[place] = seen;
   }
+  GLINT_CHECK(read.is_whole(), "what another rank has seen is cut short");
 }
 
 PolicySums AnswerLoss::sums() const {

@@ -6,9 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <type_traits>
 
+#include "base/bytes.h"
 #include "base/str.h"
 #include "ops/kv_layout.h"
 
@@ -23,108 +22,15 @@ struct Frame {
   static constexpr std::uint32_t kMagic = 0x4b4e5247;  // "GRNK"
 };
 
-template <class T>
-concept Flat = std::is_trivially_copyable_v<T>;
-
-class Writer {
- public:
-  template <Flat T>
-  void operator()(const T& value) {
-    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  template <Flat T>
-  void operator()(const std::vector<T>& values) {
-    (*this)(static_cast<std::uint64_t>(values.size()));
-    out_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  }
-  void operator()(const std::string& text) {
-    (*this)(static_cast<std::uint64_t>(text.size()));
-    out_ += text;
-  }
-  template <class Each>
-  void each(const std::vector<StepRows>& all, Each part) {
-    (*this)(static_cast<std::uint64_t>(all.size()));
-    for (const StepRows& rows : all) part(rows);
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view in) : in_(in) {}
-  template <Flat T>
-  void operator()(T& value) {
-    copy(&value, 1);
-  }
-  template <Flat T>
-  void operator()(std::vector<T>& values) {
-    values.resize(count(sizeof(T)));
-    copy(values.data(), values.size());
-  }
-  void operator()(std::string& text) {
-    text.resize(count(1));
-    copy(text.data(), text.size());
-  }
-  template <class Each>
-  void each(std::vector<StepRows>& all, Each part) {
-    all.resize(count(kLeastRows));
-    for (StepRows& rows : all) part(rows);
-  }
-  bool at_end() const { return ok_ && in_.empty(); }
-
- private:
-  // Bytes of a part without rows: no count of parts asks for more memory than there are bytes.
-  static constexpr std::size_t kLeastRows = 5 * sizeof(std::uint64_t);
-
-  // How many values follow; 0 where fewer bytes do.
-  std::size_t count(std::size_t size) {
-    std::uint64_t n = 0;
-    (*this)(n);
-    if (n <= in_.size() / size) return static_cast<std::size_t>(n);
-    ok_ = false;
-    return 0;
-  }
-  template <class T>
-  void copy(T* to, std::size_t n) {
-    if (!ok_ || n == 0) return;
-    ok_ = n * sizeof(T) <= in_.size();
-    if (!ok_) return;
-    std::memcpy(to, in_.data(), n * sizeof(T));
-    in_.remove_prefix(n * sizeof(T));
-  }
-
-  std::string_view in_;
-  bool ok_ = true;
-};
-
 // The parts of a pass, as they lie behind each other.
 template <class Visit, class Pass>
 void visit(Visit& v, Pass& pass) {
   v(pass.kind);
-  v.each(pass.shards, [&](auto& rows) {
-    v(rows.step);
-    v(rows.slices);
-    v(rows.tokens);
-    v(rows.pages);
-    v(rows.all_tokens);
-  });
-  v(pass.routed);
-  v(pass.graph);
-  v(pass.graph_drafts);
-  v(pass.graph_sizes);
-  v(pass.max_seq_len);
-  v(pass.shard);
-  v(pass.selection);
-  v(pass.hidden_rows);
-  v(pass.hidden);
-  v(pass.num_pages);
-  v(pass.memory);
-  v(pass.path);
-  v(pass.slots);
-  v(pass.layer);
+  v.each(pass.shards,
+         [&](auto& rows) { v(rows.step, rows.slices, rows.tokens, rows.pages, rows.all_tokens); });
+  v(pass.routed, pass.graph, pass.graph_drafts, pass.graph_sizes, pass.max_seq_len, pass.shard,
+    pass.selection, pass.hidden_rows, pass.hidden, pass.num_pages, pass.memory, pass.path,
+    pass.slots, pass.layer);
 }
 
 bool is_whole(const StepRows& rows) {
@@ -160,16 +66,16 @@ bool move_all(std::size_t size, Move move) {
 }  // namespace
 
 std::string write_pass(const RankPass& pass) {
-  Writer writer;
+  ByteWriter writer;
   visit(writer, pass);
   return writer.take();
 }
 
 Result<RankPass> read_pass(std::string_view bytes) {
   RankPass pass;
-  Reader reader(bytes);
+  ByteReader reader(bytes);
   visit(reader, pass);
-  if (!reader.at_end()) return invalid("a pass of ranks has another length than its parts");
+  if (!reader.is_whole()) return invalid("a pass of ranks has another length than its parts");
   if (static_cast<int>(pass.kind) >= RankPass::kNumKinds) {
     return invalid(
         str("a pass of ranks is of kind ", static_cast<int>(pass.kind), ", which there is not"));

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
+#include "base/bytes.h"
 #include "base/contains.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -41,12 +41,9 @@ Status as_status(const Result<std::string>& result) {
 }
 
 template <class Visit, class Scores>
-void for_values(Scores& scores, Visit visit) {
-  visit(scores.log_probs);
-  visit(scores.entropies);
-  visit(scores.served);
-  visit(scores.draft_log_probs);
-  visit(scores.draft_routes);
+void for_values(Scores& scores, Visit& visit) {
+  visit(scores.log_probs, scores.entropies, scores.served, scores.draft_log_probs,
+        scores.draft_routes);
 }
 
 }  // namespace
@@ -139,54 +136,39 @@ Status TrainPeers::on_first(const std::function<Status()>& work) const {
 }
 
 std::string write_scores(std::span<const TokenScores> all) {
-  std::string bytes;
-  for (const TokenScores& scores : all) {
-    for_values(scores, [&](const auto& values) {
-      const std::uint64_t count = values.size();
-      bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
-      bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * 4);
-    });
-  }
-  return bytes;
+  ByteWriter write;
+  for (const TokenScores& scores : all) for_values(scores, write);
+  return write.take();
 }
 
 std::vector<TokenScores> read_scores(std::string_view bytes) {
   std::vector<TokenScores> all;
-  const auto take = [&](void* to, std::size_t size) {
-    GLINT_CHECK(size <= bytes.size(), "scores of another rank are cut short");
-    if (size > 0) std::memcpy(to, bytes.data(), size);
-    bytes.remove_prefix(size);
-  };
-  while (!bytes.empty()) {
-    for_values(all.emplace_back(), [&](auto& values) {
-      std::uint64_t count = 0;
-      take(&count, sizeof count);
-      values.resize(static_cast<std::size_t>(count));
-      take(values.data(), values.size() * 4);
-    });
-  }
+  ByteReader read(bytes);
+  while (read.has_more()) for_values(all.emplace_back(), read);
+  GLINT_CHECK(read.is_whole(), "scores of another rank are cut short");
   return all;
 }
 
 std::string write_share(std::span<const float> whole) {
   const auto is_there = [](float x) { return std::bit_cast<std::uint32_t>(x) != 0; };
-  const auto begin = std::ranges::find_if(whole, is_there) - whole.begin();
-  auto end = std::ssize(whole);
-  while (end > begin && !is_there(whole[static_cast<std::size_t>(end - 1)])) --end;
-  std::string bytes(reinterpret_cast<const char*>(&begin), sizeof begin);
-  bytes.append(reinterpret_cast<const char*>(whole.data() + begin),
-               static_cast<std::size_t>(end - begin) * sizeof(float));
-  return bytes;
+  const auto begin =
+      static_cast<std::size_t>(std::ranges::find_if(whole, is_there) - whole.begin());
+  std::size_t end = whole.size();
+  while (end > begin && !is_there(whole[end - 1])) --end;
+  ByteWriter write;
+  write(begin, whole.subspan(begin, end - begin));
+  return write.take();
 }
 
 void read_share(std::string_view bytes, std::span<float> whole) {
-  std::ptrdiff_t begin = 0;
-  if (bytes.size() < sizeof begin) return;
-  std::memcpy(&begin, bytes.data(), sizeof begin);
-  bytes.remove_prefix(sizeof begin);
-  std::vector<float> share(bytes.size() / sizeof(float));
-  if (!share.empty()) std::memcpy(share.data(), bytes.data(), bytes.size());
-  join_shares(whole.subspan(static_cast<std::size_t>(begin)), share);
+  std::size_t begin = 0;
+  std::vector<float> share;
+  ByteReader read(bytes);
+  read(begin, share);
+  if (!read.is_whole()) return;
+  GLINT_CHECK(begin <= whole.size() && share.size() <= whole.size() - begin,
+              "a share of another tensor");
+  join_shares(whole.subspan(begin), share);
 }
 
 }  // namespace glint
