@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -28,10 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::minutes kFaultWindow{10};
 constexpr std::chrono::seconds kLastWords{2};  // of the others, after one has failed
 constexpr std::chrono::milliseconds kBetweenBeats{kRankBeatMilliseconds};
-constexpr int kSilence = 5;  // seconds until a rank that should speak is lost
 
 // Messages: a rank's place, that it should stop, why all end, and how its work ended.
 constexpr const char *kStop = "stop", *kLost = "lost", *kEnd = "end";
@@ -41,9 +38,9 @@ Json start_of(int rank, const std::string& memory) {
 }
 
 Json end_of(const Status& status) {
-  if (status.ok()) return Json::Object{{kEnd, ""}, {"code", 0}};
-  return Json::Object{{kEnd, status.error().message},
-                      {"code", static_cast<int>(status.error().code)}};
+  Json words = words_of(status);
+  words.set(kEnd, true);
+  return words;
 }
 
 // The ends of ranks, as they tell them to who watches: the first failure, and until when it waits
@@ -51,14 +48,11 @@ Json end_of(const Status& status) {
 class Ends {
  public:
   Heard hear(RankPeer& peer) {
-    const Result<std::string> text = peer.stream.receive();
-    const Result<Json> said = text.ok() ? parse_json(text.value()) : text.error();
+    const Result<Json> said = receive_words(peer.stream);
     if (!said.ok()) return Heard::kNothing;
-    const Json* const end = said.value().find(kEnd);
-    if (!end) return Heard::kMore;
-    if (!end->as_string().empty() && !failure_) {
-      failure_ =
-          Error{static_cast<ErrorCode>(said.value().find("code")->as_int()), end->as_string()};
+    if (!said.value().find(kEnd)) return Heard::kMore;
+    if (const Status end = outcome_in(said.value()); !end.ok() && !failure_) {
+      failure_ = end.error();
       begin_last_words();
     }
     return Heard::kLast;
@@ -96,8 +90,7 @@ Status run_started_rank(const MeshShape& shape, Cli& cli, const TrainWork& work)
   for (const int fd : {kRankStreamFd, kRankMemoryFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
   const auto run = [&]() -> Status {
-    GLINT_TRY(const std::string text, leader.hear());
-    GLINT_TRY(const Json start, parse_json(text));
+    GLINT_TRY(const Json start, leader.hear_words());
     GLINT_TRY(const RankMembership member,
               RankMembership::join(leader, start.find("memory")->as_string(), shape,
                                    static_cast<int>(start.find("rank")->as_int()), [](int) {}));
@@ -171,7 +164,7 @@ class StartedRanks {
 
 Status supervise(const MeshShape& shape, int max_restarts, Cli& cli) {
   ShutdownGuard shutdown;
-  std::deque<Clock::time_point> faults;
+  Faults faults;
   for (bool again = false;; again = true) {
     std::string lost;
     {
@@ -183,11 +176,8 @@ Status supervise(const MeshShape& shape, int max_restarts, Cli& cli) {
     if (shutdown.wait_for(0)) {
       return unavailable(lost + " before it was saved; --resume goes on");
     }
-    const auto now = Clock::now();
-    faults.push_back(now);
-    while (now - faults.front() > kFaultWindow) faults.pop_front();
-    if (std::ssize(faults) > max_restarts) {
-      cli.console.note(str("glint: ", lost, "; ranks were lost ", faults.size(),
+    if (const int count = faults.add(); count > max_restarts) {
+      cli.console.note(str("glint: ", lost, "; ranks were lost ", count,
                            " times in ten minutes (--max-restarts ", max_restarts,
                            "); --resume goes on from the newest checkpoint"));
       end_program(kRanksLostExitCode);
@@ -231,7 +221,7 @@ class LaunchLeader {
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const Json start = start_of(static_cast<int>(i) + 1, groups_->memory_path(false));
       GLINT_TRY_STATUS(peers_[i].stream.send(dump_json(start)));
-      peers_[i].stream.set_receive_seconds(kSilence);
+      peers_[i].stream.set_receive_seconds(kRankSilenceSeconds);
     }
     std::atomic<bool> connected = false;
     std::thread watcher([&] {
@@ -305,8 +295,7 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
   // The thread that listens may outlive this.
   const auto leader = std::make_shared<RankLeader>(std::move(stream));
   const auto ended = std::make_shared<std::atomic<bool>>(false);
-  GLINT_TRY(const std::string text, leader->hear());
-  GLINT_TRY(const Json start, parse_json(text));
+  GLINT_TRY(const Json start, leader->hear_words());
   const auto on_lost = [&cli](int peer) {
     std::this_thread::sleep_for(2 * kLastWords);  // the leader may know more
     end_launch(cli, str("rank ", peer, " is not connected any more"));
@@ -318,8 +307,7 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
   std::thread([leader, ended, &cli] {
     std::string lost = "rank 0 has ended";
     const auto hear = [&] {
-      const Result<std::string> text = leader->hear();
-      const Result<Json> said = text.ok() ? parse_json(text.value()) : text.error();
+      const Result<Json> said = leader->hear_words();
       if (!said.ok()) return Heard::kNothing;
       const Json* const why = said.value().find(kLost);
       if (!why) return Heard::kMore;

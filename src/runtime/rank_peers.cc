@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -27,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kSilence{5};  // then a rank is lost
-constexpr std::chrono::seconds kAway{1};     // without a look, who watches was paused itself
-constexpr int kMeetingSeconds = 30;          // ranks that run connect to each other in this time
+constexpr std::chrono::seconds kSilence{kRankSilenceSeconds};
+constexpr std::chrono::seconds kAway{1};  // without a look, who watches was paused itself
+constexpr int kMeetingSeconds = 30;       // ranks that run connect to each other in this time
 
 Error no_process(const char* doing) {
   return unavailable(str("no process for a rank: ", doing, ": ", std::strerror(errno)));
@@ -51,6 +50,29 @@ std::uint64_t new_meeting() {
 }
 
 }  // namespace
+
+Json words_of(const Status& outcome) {
+  if (outcome.ok()) return Json::Object{};
+  return Json::Object{{"error", outcome.error().message},
+                      {"code", static_cast<int>(outcome.error().code)}};
+}
+
+Status outcome_in(const Json& words) {
+  const Json* const error = words.find("error");
+  if (!error) return Ok{};
+  return Error{static_cast<ErrorCode>(words.find("code")->as_int()), error->as_string()};
+}
+
+Result<Json> receive_words(RankStream& stream) {
+  GLINT_TRY(const std::string text, stream.receive());
+  return parse_json(text);
+}
+
+int Faults::add(Clock::time_point now) {
+  times_.push_back(now);
+  while (now - times_.front() > std::chrono::minutes(10)) times_.pop_front();
+  return static_cast<int>(times_.size());
+}
 
 Result<RankPeer> spawn_rank(const std::vector<std::string>& command, const OwnedFd& memory,
                             bool prints) {
@@ -234,8 +256,7 @@ Status RankMembership::join_sockets(RankLeader& leader, int rank,
                                     std::function<void(int)> on_lost) {
   GLINT_TRY(const OwnedFd listener, listen_tcp(0));
   GLINT_TRY_STATUS(leader.tell(Json::Object{{"port", port_of(listener)}}));
-  GLINT_TRY(const std::string text, leader.hear());
-  GLINT_TRY(const Json said, parse_json(text));
+  GLINT_TRY(const Json said, leader.hear_words());
   std::vector<RankAddress> ranks;
   for (const Json& address : said.find("ranks")->as_array()) {
     ranks.push_back(

@@ -9,6 +9,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -29,6 +31,23 @@ inline constexpr int kRankStreamFd = 3, kRankMemoryFd = 4;
 // A rank shows so often that it lives, with {collectives}: what they have moved so far.
 inline constexpr int kRankBeatMilliseconds = 200;
 inline constexpr const char* kBeat = "collectives";
+// One that shows none for so long, or ends within a message, is lost.
+inline constexpr int kRankSilenceSeconds = 5;
+
+// An outcome as words: {} is a success, {error, code} a failure; and back.
+Json words_of(const Status& outcome);
+Status outcome_in(const Json& words);
+
+Result<Json> receive_words(RankStream& stream);
+
+// Counts the losses of ranks of the last ten minutes, with one more now.
+class Faults {
+ public:
+  int add(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
+
+ private:
+  std::deque<std::chrono::steady_clock::time_point> times_;
+};
 
 // A rank, as its leader knows it.
 struct RankPeer {
@@ -49,7 +68,7 @@ void await_end(const RankPeer& peer);
 enum class Heard { kMore, kLast, kNothing };
 // Calls hear(i) where peer i tells something, until all have told all, or goes_on() is false: then
 // the answer is empty. Else it says which rank, numbered from `first` on, has ended, or has shown
-// no life for 5 seconds in which this process ran.
+// no life for kRankSilenceSeconds in which this process ran.
 std::string watch_ranks(std::span<RankPeer* const> peers, int first,
                         const std::function<Heard(std::size_t)>& hear,
                         const std::function<bool()>& goes_on);
@@ -102,6 +121,7 @@ class RankLeader {
 
   Status tell(const Json& what);
   Result<std::string> hear() { return peer_.stream.receive(); }
+  Result<Json> hear_words() { return receive_words(peer_.stream); }
   std::string address() const;
   // For collectives that the leader does not see.
   KindCounters& counters() { return counters_; }

@@ -28,6 +28,14 @@ std::string end_of_one(const std::vector<std::string>& command, pid_t& pid) {
   return why;
 }
 
+TEST(Faults, are_those_of_the_last_ten_minutes) {
+  Faults faults;
+  const std::chrono::steady_clock::time_point start;
+  EXPECT_EQ(faults.add(start), 1);
+  EXPECT_EQ(faults.add(start + std::chrono::minutes(10)), 2);
+  EXPECT_EQ(faults.add(start + std::chrono::minutes(11)), 2);
+}
+
 TEST(WatchRanks, names_the_rank_that_ends_or_shows_no_life) {
   pid_t pid = 0;
   const std::string ended = end_of_one({"/bin/true"}, pid);

@@ -42,12 +42,6 @@ ModelOptions model_options(const Json& start) {
   return m;
 }
 
-Json answer_of(const Status& status) {
-  if (status.ok()) return Json::Object{};
-  return Json::Object{{"error", status.error().message},
-                      {"code", static_cast<int>(status.error().code)}};
-}
-
 // Where the leader, or another rank, is gone, the next generation may find all there.
 int exit_code_of(const Error& end) { return end.code == ErrorCode::kUnavailable ? 0 : 2; }
 
@@ -80,7 +74,7 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
     GLINT_TRY(const RankPass pass, read_pass(bytes));
     const Status done = model->follow(pass);
     if (!is_answered(pass.kind)) continue;
-    Json answer = answer_of(done);
+    Json answer = words_of(done);
     answer.set("checkpoint", model->fingerprint());
     answer.set("way", model->way_between_ranks());  // groups find it with the first of these passes
     GLINT_TRY_STATUS(leader.tell(answer));
@@ -126,12 +120,10 @@ int run_rank_process(
   ignore_ending_signals();
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;
   RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
-  const Result<std::string> text = leader.hear();
-  if (!text.ok()) return exit_code_of(text.error());
-  const Result<Json> start = parse_json(text.value());
-  if (!start.ok()) return 2;
+  const Result<Json> start = leader.hear_words();
+  if (!start.ok()) return exit_code_of(start.error());
   const Status end = run_rank(leader, start.value(), build, make_backend);
-  (void)leader.tell(answer_of(end));  // the leader may be gone
+  (void)leader.tell(words_of(end));  // the leader may be gone
   ::_exit(exit_code_of(end.error()));
 }
 

@@ -10,17 +10,11 @@
 namespace glint {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int kSilence = 5;  // seconds within a message
-constexpr std::size_t kMostFaults = 3;
-constexpr std::chrono::minutes kFaultWindow{10};
+constexpr int kMostFaults = 3;
 
 Result<Json> good_answer(std::size_t follower, Json said) {
-  const Json* const error = said.find("error");
-  if (!error) return said;
-  return Error{static_cast<ErrorCode>(said.find("code")->as_int()),
-               str("rank ", follower + 1, ": ", error->as_string())};
+  GLINT_TRY_STATUS(outcome_in(said).in(str("rank ", follower + 1)));
+  return said;
 }
 
 }  // namespace
@@ -61,7 +55,7 @@ Status RankProcesses::bring() {
     const Json start =
         rank_start(model, static_cast<int>(i) + 1, options_.build, options_.backend, memory);
     GLINT_TRY_STATUS(processes_[i].stream.send(dump_json(start)));
-    processes_[i].stream.set_receive_seconds(kSilence);
+    processes_[i].stream.set_receive_seconds(kRankSilenceSeconds);
   }
   watcher_ = std::thread([this] { watch(); });
   Status connected = groups_->connect(peers(), [this](std::size_t i) -> Result<int> {
@@ -208,9 +202,7 @@ void RankProcesses::hang_up() {
 // Takes what a follower tells next.
 Heard RankProcesses::hear(std::size_t follower) {
   Process& process = processes_[follower];
-  const Result<std::string> text = process.stream.receive();
-  if (!text.ok()) return Heard::kNothing;
-  Result<Json> said = parse_json(text.value());
+  Result<Json> said = receive_words(process.stream);
   if (!said.ok() || !said.value().is_object()) return Heard::kNothing;
   const Json* const moved = said.value().find(kBeat);
   if (!moved) {
@@ -243,12 +235,9 @@ void RankProcesses::end() {
 Status RankProcesses::restart(const std::function<Status()>& beside) {
   for (;;) {
     const std::string why = state().ok() ? "" : state().error().message;
-    const auto now = Clock::now();
-    faults_.push_back(now);
-    while (now - faults_.front() > kFaultWindow) faults_.pop_front();
-    if (faults_.size() >= kMostFaults) {
+    if (const int faults = faults_.add(); faults >= kMostFaults) {
       options_.on_give_up(
-          str("ranks were lost ", faults_.size(), " times in ten minutes; the last: ", why));
+          str("ranks were lost ", faults, " times in ten minutes; the last: ", why));
     }
     log(LogLevel::kError, why + "; all ranks start again");
     end();

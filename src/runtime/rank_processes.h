@@ -10,8 +10,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -89,7 +87,7 @@ class RankProcesses final : public Followers {
   std::optional<RankPass> pages_, steps_, graphs_;
   std::vector<RankPass::Kind> unanswered_;
   bool have_leaders_weights_ = true;  // by the last answers
-  std::deque<std::chrono::steady_clock::time_point> faults_;
+  Faults faults_;
   mutable std::mutex mutex_;
   std::string lost_;  // why the group is lost
   std::atomic<bool> is_lost_ = false;
