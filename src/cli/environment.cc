@@ -10,7 +10,6 @@
 #include "base/parse_number.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
-#include "cli/rank_env.h"
 
 namespace glint {
 namespace {
@@ -104,12 +103,14 @@ std::string api_key() {
   return key.empty() ? variable("VLLM_API_KEY") : key;
 }
 
-std::map<std::string, std::string> launcher_variables() {
-  std::map<std::string, std::string> set;
-  for (const char* name : rank_variables()) {
-    if (std::string value = variable(name); !value.empty()) set[name] = std::move(value);
+std::map<std::string, std::string> all_variables() {
+  std::map<std::string, std::string> all;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view entry = *at;
+    if (const std::size_t equals = entry.find('='); equals != entry.npos)
+      all.emplace(entry.substr(0, equals), entry.substr(equals + 1));
   }
-  return set;
+  return all;
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ Environment read_environment() {
           .home = home(),
           .api_key = api_key(),
           .slurm_num_nodes = variable("SLURM_JOB_NUM_NODES"),
-          .launcher = launcher_variables(),
+          .all = all_variables(),
           .miles_script = miles_variables(),
           .foreign = foreign_variables()};
 }

@@ -84,6 +84,11 @@ TEST(Environment, variables_of_other_servers_are_told_but_none_that_the_driver_o
   EXPECT_FALSE(is_told("CUDA_VISIBLE_DEVICES"));
 }
 
+TEST(Environment, variables_of_launchers_are_kept_whatever_their_names) {
+  setenv("A_LAUNCHERS_RANK", "a=b", 1);
+  EXPECT_EQ(read_environment().all.at("A_LAUNCHERS_RANK"), "a=b");
+}
+
 TEST(Environment, temporary_files_lie_where_tmpdir_says) {
   unsetenv("TMPDIR");
   EXPECT_EQ(read_environment().tmp_dir, "/tmp");

@@ -1,7 +1,6 @@
 #include "cli/rank_env.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 #include "base/hash.h"
@@ -197,34 +196,6 @@ Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options) {
   GLINT_TRY_STATUS(check_range("master-port", env.port, 1, 65535));
   env.launch = str(kNodes, ' ', nodes, ", port ", env.port);
   return env;
-}
-
-std::span<const char* const> rank_variables() {
-  static constexpr std::array kNames = {"RANK",
-                                        "WORLD_SIZE",
-                                        "LOCAL_WORLD_SIZE",
-                                        "MASTER_ADDR",
-                                        "MASTER_PORT",
-                                        "TORCHELASTIC_RUN_ID",
-                                        "TORCHELASTIC_RESTART_COUNT",
-                                        "TORCHELASTIC_USE_AGENT_STORE",
-                                        "OMPI_COMM_WORLD_RANK",
-                                        "OMPI_COMM_WORLD_SIZE",
-                                        "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                        "PMIX_NAMESPACE",
-                                        "PMIX_RANK",
-                                        "SLURM_PROCID",
-                                        "SLURM_NODEID",
-                                        "SLURM_JOB_ID",
-                                        "SLURM_STEP_ID",
-                                        "SLURM_STEP_NUM_TASKS",
-                                        "SLURM_STEP_NUM_NODES",
-                                        "SLURM_STEP_NODELIST",
-                                        "SLURM_STEP_TASKS_PER_NODE",
-                                        "LWS_WORKER_INDEX",
-                                        "LWS_GROUP_SIZE",
-                                        "LWS_LEADER_ADDRESS"};
-  return kNames;
 }
 
 Result<std::optional<RankEnv>> read_rank_env(const std::map<std::string, std::string>& variables,

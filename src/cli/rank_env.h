@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -51,9 +50,6 @@ inline constexpr const char* kNodes = "--nnodes";
 
 // The process of a machine; none: there is but one machine.
 Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options);
-
-// The names of all variables that are read.
-std::span<const char* const> rank_variables();
 
 // Nothing where no launcher started this process, or it alone. `ranks`: how many there are to be,
 // for launchers that tell a process its rank and no more. In this order:

@@ -95,7 +95,7 @@ int num_ranks(const LayoutOptions& layout) {
 }  // namespace
 
 Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked, const Cli& cli) {
-  GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher, ranks));
+  GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.all, ranks));
   if (!env || env->size == ranks) return env;
   return invalid(str(env->describe(), ", and ", asked,
                      "; start as many as there are ranks, or unset its variables"));
@@ -106,7 +106,7 @@ Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
   const int dp = num_shards(layout, layout), ranks = num_ranks(layout);
   GLINT_TRY(std::optional<RankEnv> env, read_nodes(nodes));
   if (!env && ranks > 1) {
-    GLINT_TRY(env, read_rank_env(cli.environment.launcher, ranks));
+    GLINT_TRY(env, read_rank_env(cli.environment.all, ranks));
   }
   if (!env || ranks % env->size == 0) return env;
   return wrong_number(*env, str("--tp is ", layout.tp, dp > 1 ? str(", in ", dp, " shards") : "",
