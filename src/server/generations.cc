@@ -121,7 +121,7 @@ Generations::~Generations() {
 void Generations::on_events(std::vector<TokenEvent> events) {
   std::vector<std::vector<TokenEvent>> parts(shards_.size());
   for (TokenEvent& event : events) {
-    const std::uint64_t number = event.id >> Session::kChoiceBits;
+    const std::uint64_t number = Session::number_of(event.id);
     parts[number % shards_.size()].push_back(std::move(event));
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -129,7 +129,7 @@ void Generations::on_events(std::vector<TokenEvent> events) {
     Shard* shard = shards_[i].get();
     shard->thread.post([this, shard, part = std::move(parts[i])]() mutable {
       for (TokenEvent& event : part) {
-        const std::uint64_t number = event.id >> Session::kChoiceBits;
+        const std::uint64_t number = Session::number_of(event.id);
         const auto found = shard->sessions.find(number);
         if (found == shard->sessions.end()) continue;
         Session& session = *found->second;
@@ -337,7 +337,7 @@ void Generations::run_requests(Ready& ready) {
   const Reply reply = ready.reply;
   std::vector<Request> requests = std::move(ready.prepared.requests);
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    requests[i].id = (number << Session::kChoiceBits) + i;
+    requests[i].id = Session::id_of(number, i);
     requests[i].constraint = constraint_of(ready.prepared, model_);
   }
   const std::shared_ptr<Shard>& shard = shards_[number % shards_.size()];
@@ -362,10 +362,10 @@ void Generations::run_requests(Ready& ready) {
   }
   // A client that vanished, or was aborted, in between left some of its choices running.
   for (std::size_t i = 0; i < requests.size(); ++i)
-    if ((*ready.aborted)[i]) services_.abort((number << Session::kChoiceBits) + i);
+    if ((*ready.aborted)[i]) services_.abort(Session::id_of(number, i));
   shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
     if (shard->sessions.contains(number)) return;
-    for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);
+    for (std::size_t i = 0; i < count; ++i) services_.abort(Session::id_of(number, i));
   });
 }
 
@@ -409,7 +409,7 @@ void Generations::abort_live(std::uint64_t number, const Live& live) {
 
 void Generations::abort_choice(std::uint64_t number, const Live& live, std::size_t choice) {
   (*live.aborted)[choice] = true;
-  engine_->abort((number << Session::kChoiceBits) + choice);
+  engine_->abort(Session::id_of(number, choice));
 }
 
 int Generations::abort(const std::string& id) {

@@ -42,7 +42,7 @@ Session::Session(std::uint64_t number, ApiRequest request, Prepared prepared, Re
 }
 
 void Session::on_event(TokenEvent event) {
-  const auto index = static_cast<std::size_t>(event.id & ((1u << kChoiceBits) - 1));
+  const std::size_t index = event.id - id_of(number_, 0);
   if (done_ || index >= states_.size() || states_[index].finished) return;
   ChoiceState& state = states_[index];
   Choice& choice = answer_.choices[index];
@@ -286,7 +286,7 @@ void Session::disconnect() {
 
 void Session::abort_rest() {
   for (std::size_t i = 0; i < states_.size(); ++i)
-    if (!states_[i].finished) services_.abort((number_ << kChoiceBits) + i);
+    if (!states_[i].finished) services_.abort(id_of(number_, i));
 }
 
 void Session::end(int status) {

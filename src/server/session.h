@@ -28,8 +28,11 @@ struct SessionServices {
 
 class Session {
  public:
-  // The low bits of a RequestId are the choice, the others the session.
-  static constexpr int kChoiceBits = 16;
+  // The low bits of a RequestId are the choice, the others the session's number.
+  static RequestId id_of(std::uint64_t number, std::size_t choice) {
+    return (number << 16) + choice;
+  }
+  static std::uint64_t number_of(RequestId id) { return id >> 16; }
 
   Session(std::uint64_t number, ApiRequest request, Prepared prepared, ResponseInfo info,
           Reply reply, const SessionServices& services);
