@@ -62,7 +62,8 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
     return invalid("--emulate-rank makes its weights up: say in which formats, --load-format");
   const std::string file = model.dir.ends_with(".json") ? model.dir : model.dir + "/config.json";
   GLINT_TRY(const ModelConfig config, read_config(file));
-  const TrialOptions options = {.layout = {.tp = ranks},
+  const TrialOptions options = {.shape = {.tp = ranks},
+                                .meets = false,
                                 .format = formats_of(config, *model.dummy),
                                 .activations = model.activations,
                                 .latent = model.latent,

@@ -209,9 +209,9 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
   const auto add = [&](bool is_other, const char* name, const auto& value) {
     if (is_other) words.insert(words.end(), {name, str(value)});
   };
-  for (const auto& [name, ranks] :
-       {std::pair("--tp", d.layout.tp), std::pair("--dp", d.layout.dp),
-        std::pair("--ep", d.layout.ep), std::pair("--cp", d.cp), std::pair("--pp", d.layout.pp)})
+  for (const auto& [name, ranks] : {std::pair("--tp", d.layout.tp), std::pair("--dp", d.layout.dp),
+                                    std::pair("--ep", d.layout.ep), std::pair("--cp", d.layout.cp),
+                                    std::pair("--pp", d.layout.pp)})
     add(ranks != 1, name, ranks);
   add(o.dtype != "bf16", "--dtype", o.dtype);
   add(o.kv_dtype != o.dtype, "--kv-dtype", o.kv_dtype);
@@ -232,7 +232,8 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
 
 // The plan with no more cache than its sequences can fill, which a server takes of a share, too.
 Deployment with_useful_cache(Deployment plan) {
-  const std::int64_t pages = useful_pages(plan.max_model_len, plan.max_running * plan.options.cp);
+  const std::int64_t pages =
+      useful_pages(plan.max_model_len, plan.max_running * plan.options.layout.cp);
   plan.cache = std::min(plan.cache, pages * plan.rank.page);
   return plan;
 }
@@ -276,7 +277,7 @@ Status run(const Options& o, Cli& cli) {
   DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
   GLINT_TRY(d.device, find_device_model(o));
   GLINT_TRY(const Subject subject, find_subject(o, cli));
-  d.layout = {.tp = o.tp, .ep = o.ep, .dp = o.dp, .pp = o.pp};
+  d.layout = {.tp = o.tp, .cp = o.cp, .ep = o.ep, .pp = o.pp, .dp = o.dp};
   if (!o.tp) GLINT_TRY_STATUS(settle_tp(o, subject.config, d));
   const int machines = ceil_div(d.count, d.device.per_machine);
   if (launches && d.count % machines != 0) {
@@ -287,7 +288,6 @@ Status run(const Options& o, Cli& cli) {
   }
   d.format = subject.format;
   d.formats = subject.formats;
-  d.cp = o.cp;
   const NumberFormats numbers = number_formats(o.dtype, o.kv_dtype, o.index);
   d.activations = numbers.activations;
   d.latent = numbers.latent;

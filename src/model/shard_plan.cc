@@ -8,9 +8,13 @@
 namespace glint {
 
 std::string describe(const MeshShape& shape) {
-  return str("tp ", shape.tp, ", cp ", shape.cp, ", dp ", shape.dp, ", ep ", shape.ep, ", pp ",
-             shape.pp,
-             shape.moves_experts ? str(", redundant experts ", shape.redundant_experts) : "");
+  std::string text;
+  for (const auto& [name, size] :
+       {std::pair("tp", shape.tp), std::pair("dp", shape.dp), std::pair("ep", shape.ep),
+        std::pair("pp", shape.pp), std::pair("cp", shape.cp)}) {
+    if (size != 1) text += str(text.empty() ? "" : ", ", name, " ", size);
+  }
+  return text.empty() ? "one rank" : text;
 }
 
 bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config, bool with_mtp) const {
@@ -91,9 +95,9 @@ Status check_shape(const MeshShape& shape) {
   }
   GLINT_TRY_STATUS(check_slices(shape));
   if (shape.dp % shape.cp != 0) {
-    return invalid(str("cp is ", shape.cp, ", but must divide the ", shape.dp,
-                       " shards of a stage, as many of which share each sequence; set cp to ",
-                       shape.dp, " or to 1"));
+    return invalid(str("cp is ", shape.cp, ", but must divide dp, which is ", shape.dp,
+                       ": as many shards share each sequence; set cp to ", shape.dp, ", or dp to ",
+                       shape.cp));
   }
   const int stage = shape.tp * shape.dp;
   if (shape.ep != 1 && shape.ep != stage) {

@@ -37,7 +37,7 @@ struct MeshShape {
   bool operator==(const MeshShape&) const = default;
 };
 
-// "tp 1, cp 1, dp 2, ep 2, pp 1"
+// "tp 8" or "tp 2, dp 4, ep 8": what is not 1.
 std::string describe(const MeshShape& shape);
 
 // Layers begin .. end - 1.

@@ -70,8 +70,8 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
             "ep is 2, but experts are shared by all 4 ranks of a stage or by none; set ep to 4 or "
             "to 1");
   EXPECT_EQ(refusal({.cp = 4, .dp = 6}),
-            "cp is 4, but must divide the 6 shards of a stage, as many of which share each "
-            "sequence; set cp to 6 or to 1");
+            "cp is 4, but must divide dp, which is 6: as many shards share each sequence; set cp "
+            "to 6, or dp to 4");
   EXPECT_EQ(refusal({.pp = 100}), str("pp is 100, but the model has ", config.num_hidden_layers,
                                       " layers; every stage needs one"));
   for (const auto& [pp, last] : {std::pair(1, 1), std::pair(3, config.num_hidden_layers - 1)}) {
@@ -83,9 +83,7 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
   EXPECT_EQ(refusal({.ep = 512, .dp = 512}),
             str("ep is 512, but the model has ", config.n_routed_experts,
                 " routed experts; every rank needs one"));
-  EXPECT_EQ(
-      refusal({.dp = 0}),
-      "tp 1, cp 1, dp 0, ep 1, pp 1: each must be 1 or more, and the ranks at most 1024 in all");
+  EXPECT_EQ(refusal({.dp = 0}), "dp 0: each must be 1 or more, and the ranks at most 1024 in all");
   EXPECT_EQ(refusal({.tp = 3}),
             "tp is 3, but must divide the model's num_attention_heads (4); set it to 2");
   EXPECT_EQ(refusal({.tp = 2, .ep = 2, .dp = 2}),

@@ -9,8 +9,8 @@
 namespace glint {
 namespace {
 
-std::vector<RankLayout> layouts_of(int count, const ModelConfig& config) {
-  std::vector<RankLayout> layouts;
+std::vector<MeshShape> layouts_of(int count, const ModelConfig& config) {
+  std::vector<MeshShape> layouts;
   for (int tp = count; tp >= 1; --tp) {
     if (count % tp || config.num_attention_heads % tp) continue;
     const int dp = count / tp;
@@ -56,10 +56,9 @@ const LayoutChoice* best(const std::vector<LayoutChoice>& choices, Better better
 std::vector<LayoutChoice> choose_layouts(const ModelConfig& config,
                                          const DeploymentOptions& options) {
   std::vector<LayoutChoice> choices;
-  for (const RankLayout& layout : layouts_of(options.count, config)) {
+  for (const MeshShape& layout : layouts_of(options.count, config)) {
     DeploymentOptions tried = options;
     tried.layout = layout;
-    tried.cp = 1;
     const Result<Deployment> plan = plan_deployment(config, tried);
     if (!plan.ok() || !plan.value().fits || plan.value().decode.empty()) continue;
     LayoutChoice choice = {.layout = layout, .latency = plan.value().decode.front().floor.seconds};
@@ -88,10 +87,9 @@ std::vector<std::string> advise(const ModelConfig& config, const Deployment& d) 
   // With as much cache as there is room for, where another size was asked for.
   const std::optional<Deployment> here = d.fits ? d : fitting(config, o);
   if (!d.fits && here) advice.push_back(str("--kv-cache-memory ", here->cache >> 20, "MiB fits"));
-  o.cp = 1;
-  const auto try_layouts = [&](int count) -> std::optional<RankLayout> {
+  const auto try_layouts = [&](int count) -> std::optional<MeshShape> {
     o.count = count;
-    for (const RankLayout& layout : layouts_of(count, config)) {
+    for (const MeshShape& layout : layouts_of(count, config)) {
       o.layout = layout;
       if (fitting(config, o)) return layout;
     }
@@ -111,7 +109,7 @@ std::vector<std::string> advise(const ModelConfig& config, const Deployment& d) 
     o.formats = formats_of(config, release);
     for (const int count : kCounts) {
       if (count > 1 && d.options.device.link == 0) break;  // there is one of this machine
-      const std::optional<RankLayout> layout = try_layouts(count);
+      const std::optional<MeshShape> layout = try_layouts(count);
       if (!layout) continue;
       // A fit on as many devices as there are is news where less is needed only.
       if (count < d.options.count || !here) {

@@ -9,7 +9,7 @@
 namespace glint {
 
 struct LayoutChoice {
-  RankLayout layout = {};
+  MeshShape layout = {};
   double latency = 0;       // seconds of a step of one sequence
   double tokens_per_s = 0;  // sustained, at its best batch
   int batch = 0;            // that best batch

@@ -10,14 +10,15 @@ namespace glint {
 namespace {
 
 TrialOptions trial_options(const DeploymentOptions& o, int stage) {
-  return {.layout = o.layout,
+  MeshShape shape = o.layout;
+  shape.cp = 1;  // what shards of a sequence exchange is not counted
+  return {.shape = shape,
           .stage = stage,
           .format = o.formats,
           .with_mtp = o.max_drafts > 0,
           .activations = o.activations,
           .latent = o.latent,
           .index = o.index,
-          .shape = {.tp = o.layout.tp, .ep = o.layout.ep, .pp = o.layout.pp, .dp = o.layout.dp},
           .like = o.program.like};
 }
 
@@ -35,19 +36,19 @@ Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOption
 
 void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const DeploymentOptions& o = d.options;
-  const int dp = o.layout.dp;
+  const int dp = o.layout.dp, cp = o.layout.cp;
   const std::int64_t length = std::min(o.input_len + o.output_len, d.max_model_len);
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
   // At once, of one shard. A step has a token of each of its sequences at least, and they are dealt
   // out over as many steps as there are stages.
   const std::int64_t fitting = d.cache_tokens / length;  // in shards that share their sequences
   const std::int64_t at_once =
-      std::min<std::int64_t>(ceil_div(fitting, std::int64_t{o.cp}), d.max_running);
+      std::min<std::int64_t>(ceil_div(fitting, std::int64_t{cp}), d.max_running);
   const auto most = static_cast<int>(std::min<std::int64_t>(
       at_once > 0 ? std::max<std::int64_t>(1, at_once / o.layout.pp) : 0, o.step_tokens));
   // A step of so many tokens of prompts, each of which ends at `length`.
   const auto prefill_point = [&](std::int64_t tokens, std::int64_t prompts, std::int64_t length) {
-    const int rows = static_cast<int>(std::max<std::int64_t>(1, tokens / o.cp));
+    const int rows = static_cast<int>(std::max<std::int64_t>(1, tokens / cp));
     const int sequences = static_cast<int>(std::min<std::int64_t>(prompts, rows));
     PrefillPoint point = {.tokens = static_cast<int>(tokens)};
     point.floor = floor_of(stages, config, o,
@@ -55,7 +56,7 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
                             .sequences = sequences,
                             .length = std::min(length, d.max_model_len),
                             .logit_rows = sequences});
-    point.tokens_per_s = static_cast<double>(tokens * dp / o.cp) / point.floor.slowest;
+    point.tokens_per_s = static_cast<double>(tokens * dp / cp) / point.floor.slowest;
     return point;
   };
   for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {
@@ -77,8 +78,8 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
         floor_of(stages, config, o, {.tokens = b, .sequences = b, .length = mean, .logit_rows = b});
     // Fewer sequences than stages leave some of these idle.
     const std::int64_t steps = std::min<std::int64_t>(o.layout.pp, at_once / b);
-    point.batch =
-        static_cast<int>(std::min<std::int64_t>(b * dp, fitting * o.num_sequence_shards() / steps));
+    point.batch = static_cast<int>(
+        std::min<std::int64_t>(b * dp, fitting * o.layout.num_sequence_shards() / steps));
     const double seconds =
         std::max(point.floor.slowest, point.floor.seconds / static_cast<double>(steps));
     point.tokens_per_s = point.batch / seconds;
@@ -114,7 +115,7 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
     return str("the cache holds ", with_commas(d.cache_tokens),
                " tokens, fewer than the context of ", with_commas(d.max_model_len));
   }
-  const std::int64_t sequences = d.cache_tokens / d.max_model_len * o.num_sequence_shards();
+  const std::int64_t sequences = d.cache_tokens / d.max_model_len * o.layout.num_sequence_shards();
   if (o.concurrency > 0 && sequences < o.concurrency) {
     return str("the cache holds ", sequences, " of ", o.concurrency,
                " sequences at the full context of ", with_commas(d.max_model_len),
@@ -128,16 +129,12 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
 Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOptions& options) {
   Deployment d = {.options = options};
   const DeploymentOptions& o = d.options;
-  const RankLayout& layout = o.layout;
+  const MeshShape& layout = o.layout;
   if (layout.num_ranks() != o.count) {
     return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
                        o.count, " devices (--count); tp x dp x pp must be their number"));
   }
-  if (layout.dp % o.cp != 0) {
-    return invalid(str("cp is ", o.cp, ", but must divide dp, which is ", layout.dp,
-                       ": as many shards share each sequence; set cp to ", layout.dp, ", or dp to ",
-                       o.cp));
-  }
+  GLINT_TRY_STATUS(check_shape(layout));
   d.max_model_len = o.max_model_len ? o.max_model_len : config.max_position_embeddings;
   if (d.max_model_len > config.max_position_embeddings) {
     return invalid(str("--max-model-len is ", d.max_model_len, ", but the model has ",
@@ -146,7 +143,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   const int wanted = o.concurrency ? ceil_div(o.concurrency, layout.dp) : 256;
   d.max_running = std::clamp(wanted, 1, o.step_tokens);
   GraphSizes graphs;
-  if (StepGraphs::can_record({.cp = o.cp, .pp = layout.pp, .dp = layout.dp})) {
+  if (StepGraphs::can_record(layout)) {
     graphs = o.program.graphs         ? *o.program.graphs
              : o.device.name == "cpu" ? GraphSizes()
                                       : usual_graphs(d.max_running);
@@ -189,7 +186,8 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
       continue;
     }
     const std::int64_t pages = pages_of(context);
-    d.contexts.push_back({context, d.cache_tokens / kPageSize / pages * o.num_sequence_shards()});
+    d.contexts.push_back(
+        {context, d.cache_tokens / kPageSize / pages * o.layout.num_sequence_shards()});
   }
   if (d.fits && o.device.bandwidth > 0) find_speeds(stages, config, d);
   return d;

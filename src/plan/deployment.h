@@ -17,8 +17,7 @@ struct DeploymentOptions {
   std::function<WeightFormat(const ModelTensor&)> formats = {};
   DeviceModel device = {};
   int count = 1;
-  RankLayout layout = {};
-  int cp = 1;  // shards that share each sequence, each with all of its cache; a divisor of dp
+  MeshShape layout = {};
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
@@ -37,9 +36,6 @@ struct DeploymentOptions {
     std::optional<GraphSizes> graphs = {};  // of decode steps; none: the usual ones of a GPU
   };
   Program program = {};
-
-  // Shards, or groups of them, that have sequences of their own.
-  int num_sequence_shards() const { return layout.dp / cp; }
 };
 
 // The floors of a decode step in which `batch` sequences go on, of all shards together. With

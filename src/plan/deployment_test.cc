@@ -16,7 +16,7 @@ const ModelConfig& glm5() {
   return config;
 }
 
-DeploymentOptions on(std::string_view device, int count, Release release, RankLayout layout) {
+DeploymentOptions on(std::string_view device, int count, Release release, MeshShape layout) {
   return {.model = "GLM-5",
           .format = name_of(release),
           .formats = formats_of(glm5(), release),
@@ -95,7 +95,7 @@ TEST(Deployment, of_the_whole_model_on_eight_h200_beside_training_is_impossible)
 TEST(Floors, are_those_of_a_roofline_of_its_own) {
   struct Row {
     const char* device;
-    RankLayout layout;
+    MeshShape layout;
     int batch;
     double ms;
   };
@@ -114,7 +114,7 @@ TEST(Floors, are_those_of_a_roofline_of_its_own) {
 
 // 78 layers of 6,144, 75 of them with experts, of which a token chooses 8.
 TEST(Floors, tell_hosts_apart) {
-  const auto collectives = [](RankLayout layout, int count, int batch) {
+  const auto collectives = [](MeshShape layout, int count, int batch) {
     DeploymentOptions options = on("h200", count, Release::kFp8, layout);
     options.concurrency = batch;
     return planned(options).decode.back().floor.collectives;
@@ -160,14 +160,13 @@ TEST(Floors, of_a_prompt_are_the_same_in_one_step_and_in_several) {
 }
 
 TEST(Deployment, counts_graphs_where_steps_are_recorded) {
-  const auto graphs = [](RankLayout layout, int cp = 1) {
+  const auto graphs = [](MeshShape layout) {
     DeploymentOptions options = on("h200", 8, Release::kFp8, layout);
-    options.cp = cp;
     return planned(options).rank.step.graphs;
   };
   EXPECT_GT(graphs({.tp = 8}), 0);
   EXPECT_EQ(graphs({.tp = 4, .pp = 2}), 0);
-  EXPECT_EQ(graphs({.ep = 8, .dp = 8}, 2), 0);
+  EXPECT_EQ(graphs({.cp = 2, .ep = 8, .dp = 8}), 0);
 }
 
 TEST(Deployment, a_cache_that_is_too_large_is_named_as_such) {
@@ -202,9 +201,8 @@ TEST(Deployment, counts_what_no_memory_of_this_machine_would_hold) {
 }
 
 TEST(Deployment, refuses_layouts_that_are_none) {
-  const auto error = [](RankLayout layout, int cp = 1) {
+  const auto error = [](MeshShape layout) {
     DeploymentOptions options = on("h200", 8, Release::kFp8, layout);
-    options.cp = cp;
     const auto plan = plan_deployment(glm5(), options);
     return plan.ok() ? std::string() : plan.error().message;
   };
@@ -213,10 +211,10 @@ TEST(Deployment, refuses_layouts_that_are_none) {
       "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their number");
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
   EXPECT_EQ(
-      error({.tp = 8}, 8),
+      error({.tp = 8, .cp = 8}),
       "cp is 8, but must divide dp, which is 1: as many shards share each sequence; set cp to "
       "1, or dp to 8");
-  EXPECT_NE(error({.dp = 8}, 3).find("set cp to 8, or dp to 3"), std::string::npos);
+  EXPECT_NE(error({.cp = 3, .dp = 8}).find("set cp to 8, or dp to 3"), std::string::npos);
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 128, Release::kFp8, {.tp = 128})).error().message,
             "tp is 128, but must divide the model's num_attention_heads (64); set it to 64");
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 6, Release::kFp8, {.tp = 6})).error().message,
@@ -227,7 +225,7 @@ TEST(Deployment, shards_that_share_sequences_hold_each_once) {
   DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
   options.program.graphs = GraphSizes();  // none alone, as where they share
   const Deployment alone = plan_deployment(glm5(), options).value();
-  options.cp = 4;
+  options.layout.cp = 4;
   const Deployment shared = plan_deployment(glm5(), options).value();
   EXPECT_EQ(shared.cache_tokens, alone.cache_tokens);
   ASSERT_GT(shared.contexts.back().sequences, 0);
@@ -237,7 +235,7 @@ TEST(Deployment, shards_that_share_sequences_hold_each_once) {
 
 TEST(Deployment, shards_that_share_sequences_tell_no_more_than_fit) {
   DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
-  options.cp = 8;
+  options.layout.cp = 8;
   options.max_model_len = 2560;
   options.cache_bytes = planned(options).rank.page * (2560 / kPageSize) * 18;
   const Deployment d = planned(options);

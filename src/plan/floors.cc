@@ -51,7 +51,7 @@ double exchange(double tokens, int ranks, const ModelConfig& c, const DeviceMode
          tokens * other_places(hosts, c.num_experts_per_tok) * row / device.network;
 }
 
-double collectives(const ShardPlan& shard, const ModelConfig& c, const RankLayout& l,
+double collectives(const ShardPlan& shard, const ModelConfig& c, const MeshShape& l,
                    const PassShape& shape, const DeviceModel& device) {
   const double T = shape.tokens, H = static_cast<double>(c.hidden_size);
   const bool exchanges = l.ep > 1 && l.dp > 1;
@@ -99,7 +99,7 @@ void add_stage(const StepTrial& trial, const ModelConfig& config, const TrialOpt
   for (const auto& [key, work] : classes) {
     seconds += std::max(work.bytes / device.bandwidth, work.math);
   }
-  const double between = collectives(trial.shard(), config, options.layout, shape, device);
+  const double between = collectives(trial.shard(), config, options.shape, shape, device);
   floor.seconds += seconds + between;
   floor.collectives += between;
   if (seconds + between > floor.slowest) {

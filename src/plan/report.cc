@@ -87,7 +87,7 @@ Json floor_json(const Floor& floor) {
                       {"rank_flops", floor.flops}};
 }
 
-Json layout_json(const RankLayout& l) {
+Json layout_json(const MeshShape& l) {
   return Json::Object{{"tp", l.tp}, {"ep", l.ep}, {"dp", l.dp}, {"pp", l.pp}};
 }
 
@@ -108,16 +108,17 @@ std::string to_text(const PlanReport& r) {
                          o.device.per_host > 1 && o.count > o.device.per_host
                              ? str("hosts of ", o.device.per_host, ", ")
                              : "",
-                         describe(o.layout), o.cp > 1 ? str(", cp ", o.cp) : "", "\n");
+                         describe(o.layout), "\n");
   text += d.fits ? "It fits.\n" : str("It does not fit: ", d.limit, ".\n");
   text += memory_table(d) + weight_rows(d);
   text += "\nCache\n";
   text += line("bytes per token and device",
                str(with_commas(static_cast<std::int64_t>(d.bytes_per_token)), ", latents ",
                    name_of(o.latent), ", index ", name_of(o.index)));
-  text += line("tokens", str(with_commas(d.cache_tokens),
-                             o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " shards") : "",
-                             o.cp > 1 ? str(", of which ", o.cp, " share each sequence") : ""));
+  text += line("tokens",
+               str(with_commas(d.cache_tokens),
+                   o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " shards") : "",
+                   o.layout.cp > 1 ? str(", of which ", o.layout.cp, " share each sequence") : ""));
   for (const ContextPoint& p : d.contexts) {
     text += line(str("sequences of ", with_commas(p.context)), with_commas(p.sequences));
   }
@@ -164,7 +165,7 @@ Json to_json(const PlanReport& r) {
                       {"device_source", std::string(o.device.source)},
                       {"count", o.count},
                       {"layout", layout_json(o.layout)},
-                      {"cp", o.cp},
+                      {"cp", o.layout.cp},
                       {"fits", d.fits},
                       {"limit", d.limit},
                       {"max_model_len", d.max_model_len},

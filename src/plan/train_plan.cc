@@ -165,10 +165,7 @@ class Planner {
                            .output_len = plan_.mean_answer,
                            .memory_share = o_.engine_share,
                            .share_is_static = true};
-    if (o_.on_trainer) {
-      d.layout = layout_of(trainer);
-      d.cp = trainer.cp;
-    }
+    if (o_.on_trainer) d.layout = trainer;
     // One process holds both at once.
     if (o_.device.name == "cpu") {
       const auto memory = static_cast<double>(o_.device.memory);

@@ -34,20 +34,20 @@ std::vector<std::int32_t> draw_experts(std::int64_t rows, int count, int k) {
 Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& config,
                                                          const TrialOptions& options, int num_pages,
                                                          Ops& ops) {
-  const RankLayout& layout = options.layout;
-  if (layout.ep != 1 || layout.dp != 1 || layout.pp != 1) {
+  const MeshShape& shape = options.shape;
+  if (shape.ep != 1 || shape.dp != 1 || shape.pp != 1) {
     return invalid(
-        str("a rank of ", describe(layout),
+        str("a rank of ", describe(shape),
             " cannot be emulated alone; give the size of a tensor-parallel group, tp=N"));
   }
   std::unique_ptr<EmulatedRank> rank(new EmulatedRank(config, options, ops));
-  GLINT_TRY(rank->shard_, shard_of(config, layout, 0));
+  GLINT_TRY(rank->shard_, shard_of(config, shape, 0));
   Device& device = ops.device();
   GLINT_TRY(
       rank->weights_,
       make_up_weights(
           config, rank->shard_,
-          {.format = options.format, .tp = layout.tp, .activations = options.activations}, device));
+          {.format = options.format, .tp = shape.tp, .activations = options.activations}, device));
   GLINT_TRY(KvStore kv, KvStore::make(config,
                                       {.latent = options.latent,
                                        .index = options.index,

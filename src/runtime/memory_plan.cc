@@ -58,9 +58,9 @@ MemoryPlan plan_memory(StepTrial& trial, const ModelConfig& config, const TrialO
     };
     const std::int64_t bytes = std::visit(Bytes{tensor.role == TensorRole::kEmbedding}, held);
     plan.weights[static_cast<std::size_t>(tensor.role)] += bytes;
-    const bool is_dealt = tensor.num_experts && options.layout.ep > 1;
-    const bool is_cut = !trial.shard().is_whole(tensor) && options.layout.tp > 1;
-    if (options.layout.tp * options.layout.dp > 1 && !is_dealt && !is_cut) plan.replicated += bytes;
+    const bool is_dealt = tensor.num_experts && options.shape.ep > 1;
+    const bool is_cut = !trial.shard().is_whole(tensor) && options.shape.tp > 1;
+    if (options.shape.tp * options.shape.dp > 1 && !is_dealt && !is_cut) plan.replicated += bytes;
   });
   plan.page = page_bytes(config, {.latent = options.latent,
                                   .index = options.index,
@@ -96,15 +96,13 @@ TrialOptions trial_options(LoadedModel& model) {
     formats.emplace(tensor.name, weight.format);
   });
   const ModelOptions& options = model.options();
-  const MeshShape& shape = options.shape;
-  return {.layout = layout_of(shape),
+  return {.shape = options.shape,
           .stage = model.shard().stage,
           .format = by_name(std::move(formats)),
           .with_mtp = model.has_mtp(),
           .activations = options.activations,
           .latent = options.latent,
           .index = options.index,
-          .shape = shape,
           .like = &model.backend()};
 }
 
@@ -112,7 +110,7 @@ Result<std::vector<MemoryPlan>> plan_stages(const ModelConfig& config, TrialOpti
                                             const StepLimits& limits) {
   std::vector<MemoryPlan> plans;
   StepMemory steps;
-  for (int& stage = options.stage = 0; stage < options.layout.pp; ++stage) {
+  for (int& stage = options.stage = 0; stage < options.shape.pp; ++stage) {
     GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, options));
     plans.push_back(plan_memory(*trial, config, options, limits));
     steps = larger(steps, plans.back().step);

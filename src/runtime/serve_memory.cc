@@ -13,11 +13,9 @@ int num_groups(const MeshShape& shape) {
 
 }  // namespace
 
-Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs args) {
-  const MeshShape& shape = args.shape;
+Result<ServeMemory> plan_serve_memory(const ModelConfig& config, const ServeMemoryArgs& args) {
+  const MeshShape& shape = args.trial.shape;
   Device& device = args.trial.like->device();
-  args.trial.layout = layout_of(shape);
-  args.trial.shape = shape;
   GLINT_TRY(const std::vector<MemoryPlan> stages, plan_stages(config, args.trial, args.limits));
   // A rank's: the most of any stage; of weights and pages, where stages share the host's memory,
   // the mean.

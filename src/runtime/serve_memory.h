@@ -21,7 +21,6 @@ struct ServeMemory {
 
 struct ServeMemoryArgs {
   TrialOptions trial = {};  // of a rank, whatever its stage; `like` is its backend
-  MeshShape shape = {};
   int ranks_here = 1;  // on this machine: on the host they share its memory, else each has a device
   std::int64_t group_bytes = 0;  // of the device, that a rank takes for each group it belongs to
   StepLimits limits = {};
@@ -29,6 +28,6 @@ struct ServeMemoryArgs {
   bool made_up = false;  // the weights, which no file holds
 };
 // Fails where the layout has a stage that no rank can run.
-Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs args);
+Result<ServeMemory> plan_serve_memory(const ModelConfig& config, const ServeMemoryArgs& args);
 
 }  // namespace glint

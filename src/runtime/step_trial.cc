@@ -22,14 +22,11 @@ namespace {
 constexpr std::int64_t kGraphBytesOfCall = 3 << 10;
 
 // The ranks of a stage as the shards of ShardPlan, where they share the experts.
-MeshShape shape_of(const RankLayout& l) {
-  if (l.ep == 1) return {.pp = l.pp, .last_stage_layers = l.last_stage_layers};
-  return {.ep = l.ep,
-          .pp = l.pp,
-          .last_stage_layers = l.last_stage_layers,
-          .dp = l.tp * l.dp,
-          .moves_experts = l.moves_experts,
-          .redundant_experts = l.redundant_experts};
+MeshShape as_shards(MeshShape shape) {
+  shape.dp = shape.ep == 1 ? 1 : shape.tp * shape.dp;
+  shape.tp = shape.cp = 1;
+  shape.reduce_slices = 0;
+  return shape;
 }
 
 // Sequences are at least as long as what the step runs of them.
@@ -39,45 +36,20 @@ PassShape fitted(PassShape shape) {
   return shape;
 }
 
-Status check_layout(const RankLayout& l, const ModelConfig& config) {
-  if (l.tp < 1 || l.dp < 1 || l.pp < 1 || l.ep < 1) {
-    return invalid("tp, dp, pp and ep must be 1 or more");
-  }
-  if (config.num_attention_heads % l.tp != 0) {
-    int works = l.tp - 1;
-    while (config.num_attention_heads % works) --works;
-    return invalid(str("tp is ", l.tp, ", but must divide the model's num_attention_heads (",
-                       config.num_attention_heads, "); set it to ", works));
-  }
-  return Ok{};
-}
-
 }  // namespace
 
-RankLayout layout_of(const MeshShape& shape) {
-  return {.tp = shape.tp,
-          .ep = shape.ep,
-          .dp = shape.dp,
-          .pp = shape.pp,
-          .last_stage_layers = shape.last_stage_layers,
-          .moves_experts = shape.moves_experts,
-          .redundant_experts = shape.redundant_experts};
-}
-
-std::string describe(const RankLayout& layout) {
-  std::string text;
-  for (const auto& [name, size] : {std::pair("tp", layout.tp), std::pair("dp", layout.dp),
-                                   std::pair("ep", layout.ep), std::pair("pp", layout.pp)}) {
-    if (size > 1) text += str(text.empty() ? "" : ", ", name, " ", size);
+Result<ShardPlan> shard_of(const ModelConfig& config, const MeshShape& shape, int stage) {
+  GLINT_TRY_STATUS(check_shape(shape));
+  const int heads = config.num_attention_heads, tp = shape.tp;
+  if (heads % tp != 0) {
+    int works = tp - 1;
+    while (heads % works) --works;
+    return invalid(str("tp is ", tp, ", but must divide the model's num_attention_heads (", heads,
+                       "); set it to ", works));
   }
-  return text.empty() ? "one rank" : text;
-}
-
-Result<ShardPlan> shard_of(const ModelConfig& config, const RankLayout& layout, int stage) {
-  GLINT_TRY_STATUS(check_layout(layout, config));
-  const MeshShape shape = shape_of(layout);
-  GLINT_TRY(ShardPlan shard, plan_shard(config, shape, stage * shape.dp));
-  shard.heads.count = ceil_div(config.num_attention_heads, layout.tp);
+  const MeshShape shards = as_shards(shape);
+  GLINT_TRY(ShardPlan shard, plan_shard(config, shards, stage * shards.dp));
+  shard.heads.count = heads / tp;
   if (shape.ep > 1) {
     shard.experts.count = ceil_div(shard.num_expert_slots, shape.ep);
   }
@@ -92,30 +64,29 @@ StepTrial::StepTrial(const ModelConfig& config, const TrialOptions& options)
 Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                                    const TrialOptions& options) {
   std::unique_ptr<StepTrial> t(new StepTrial(config, options));
-  const RankLayout& layout = options.layout;
-  GLINT_TRY(t->shard_, shard_of(config, layout, options.stage));
+  const MeshShape& shape = options.shape;
+  GLINT_TRY(t->shard_, shard_of(config, shape, options.stage));
   std::unique_ptr<PlanOps> plan = options.like ? options.like->make_plan_ops(t->device_)
                                                : std::make_unique<PlanOps>(t->device_);
   t->plan_ = plan.get();
   t->ops_ = std::move(plan);
   t->meeting_ = t->shard_;
-  t->meeting_.shape = options.shape;
-  t->shard_.shape.whole_experts = options.shape.whole_experts;
+  t->meeting_.shape = options.meets ? shape : MeshShape{};
   t->weights_ = null_weights(config, t->shard_,
                              {.format = options.format,
                               .with_mtp = options.with_mtp,
-                              .tp = layout.tp,
+                              .tp = shape.tp,
                               .slices = t->meeting_.own_slices(),
                               .activations = options.activations},
                              t->device_);
-  t->tp_ = std::make_unique<NullComm>(0, layout.ep > 1 ? layout.tp : options.shape.tp);
-  t->cp_ = std::make_unique<NullComm>(0, options.shape.cp);
+  t->tp_ = std::make_unique<NullComm>(0, t->meeting_.shape.tp);
+  t->cp_ = std::make_unique<NullComm>(0, t->meeting_.shape.cp);
   t->ops_ = t->meeting(std::move(t->ops_), *t->tp_, *t->cp_);
-  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, layout.ep);
-  if (layout.moves_experts) {
+  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, shape.ep);
+  if (shape.moves_experts) {
     GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->shard_, t->device_));
   }
-  t->pp_ = std::make_unique<NullComm>(options.stage, layout.pp);
+  t->pp_ = std::make_unique<NullComm>(options.stage, shape.pp);
   GLINT_TRY(KvStore kv, KvStore::make(config,
                                       {.latent = options.latent,
                                        .index = options.index,
@@ -152,14 +123,14 @@ Batch StepTrial::batch_of(const PassShape& shape, Arena& arena) {
                             .tokens = shape.tokens,
                             .logit_rows = shape.logit_rows,
                             .end = shape.length,
-                            .all_tokens = std::int64_t{shape.tokens} * options_.layout.dp};
+                            .all_tokens = std::int64_t{shape.tokens} * options_.shape.dp};
   return place(take_inputs(sizes, arena), table, {}, *ops_, arena);
 }
 
 Assume StepTrial::assume(const PassShape& shape) {
-  const RankLayout& layout = options_.layout;
+  const MeshShape& ranks = options_.shape;
   const ExpertLoad load = expert_load(config_.n_routed_experts, config_.num_experts_per_tok,
-                                      shape.tokens * (layout.ep > 1 ? layout.dp : 1), layout.ep);
+                                      shape.tokens * (ranks.ep > 1 ? ranks.dp : 1), ranks.ep);
   const double each = static_cast<double>(shape.tokens) / shape.sequences;
   return {.visible = static_cast<double>(shape.length) - (each - 1) / 2,
           .sequences = static_cast<double>(shape.sequences),
@@ -246,7 +217,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
     guesses.tokens = guesses.logit_rows = sequences;
     memory.draft = std::max(run_drafts(rows), run_drafts(guesses));
   }
-  if (options_.layout.moves_experts) memory.moves = run_moves();
+  if (options_.shape.moves_experts) memory.moves = run_moves();
   memory.scratch = plan_->scratch_bytes();
   if (limits.num_graphs > 0) {
     run({.tokens = sequences,

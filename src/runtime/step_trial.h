@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "model/expert_tables.h"
 #include "model/null_weights.h"
@@ -15,36 +14,15 @@
 
 namespace glint {
 
-// How a model is divided. A stage has dp * tp ranks; the experts lie on `ep` of them, which is 1 or
-// all. Rank 0 is that of the first stage that has the most experts and rows of each matrix.
-struct RankLayout {
-  int tp = 1;  // ranks that divide heads, inner rows and vocabulary; each has the whole cache
-  int ep = 1;  // ranks among which whole routed experts are dealt out
-  int dp = 1;  // shards with sequences and a cache of their own
-  int pp = 1;  // stages of whole layers
-  int last_stage_layers = 0;  // MeshShape's, as the two below
-  bool moves_experts = false;
-  int redundant_experts = 0;
-
-  int num_ranks() const { return tp * dp * pp; }
-  bool operator==(const RankLayout&) const = default;
-};
-
-RankLayout layout_of(const MeshShape& shape);
-
-// "tp 8" or "tp 2, dp 4, ep 8": what is not 1.
-std::string describe(const RankLayout& layout);
-
 struct TrialOptions {
-  RankLayout layout = {};
+  MeshShape shape = {};
+  bool meets = true;  // steps take what it takes to meet the other ranks, too
   int stage = 0;
   std::function<WeightFormat(const ModelTensor&)> format = {};
   bool with_mtp = false;
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
-  // How its ranks meet, where steps are to take what theirs do.
-  MeshShape shape = {};
   // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
   // of its own. Outlives the trial.
   Backend* like = nullptr;
@@ -61,7 +39,7 @@ struct PassShape {
 
 // The part of a rank of stage `stage`: that of the rank which has most, where it does not come out
 // even. Fails with one sentence if the model cannot be divided so.
-Result<ShardPlan> shard_of(const ModelConfig& config, const RankLayout& layout, int stage);
+Result<ShardPlan> shard_of(const ModelConfig& config, const MeshShape& shape, int stage);
 
 class StepTrial {
  public:
@@ -96,7 +74,7 @@ class StepTrial {
 
   const ModelConfig config_;
   const TrialOptions options_;
-  ShardPlan shard_, meeting_;  // the latter by options_.shape
+  ShardPlan shard_, meeting_;  // the latter as it meets other ranks
   NullDevice device_;
   ModelWeights weights_;
   std::unique_ptr<Comm> tp_, cp_, ep_, pp_;

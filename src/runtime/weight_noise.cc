@@ -81,8 +81,8 @@ Result<ModelWeights> make_up_weights(const ModelConfig& config, const ShardPlan&
   ModelWeights weights = null_weights(config, shard, options, device);
   for (const Buffer& buffer : weights.owned) {
     if (buffer.data()) continue;
-    return exhausted(str("no room on ", device.name(), " for the weights of a rank of ",
-                         describe(shard.shape), "; more ranks, or a smaller format, need less"));
+    return exhausted(str("no room on ", device.name(), " for the weights of a rank (",
+                         describe(shard.shape), "); more ranks, or a smaller format, need less"));
   }
   Noise noise(device);
   visit(weights, [&](const ModelTensor&, Held held) {

@@ -13,7 +13,7 @@ TEST(EmulatedRank, holds_its_share_and_repeats_its_pass) {
   for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {
     LateOps ops(host_backend().make(2));
     const TrialOptions options = {
-        .layout = {.tp = 2}, .format = formats_of(config, release), .like = &ops};
+        .shape = {.tp = 2}, .format = formats_of(config, release), .like = &ops};
     const auto trial = StepTrial::make(config, options).value();
     const MemoryPlan plan = plan_memory(
         *trial, config, options, {.max_step_tokens = 64, .max_running = 2, .max_seq_len = 320});
@@ -34,7 +34,7 @@ TEST(EmulatedRank, is_one_of_a_tensor_parallel_group) {
   const ModelConfig config = read_config(kModelDir + "/config.json").value();
   const auto ops = host_backend().make(1);
   const auto rank = EmulatedRank::make(
-      config, {.layout = {.dp = 2}, .format = formats_of(config, Release::kBF16)}, 1, *ops);
+      config, {.shape = {.dp = 2}, .format = formats_of(config, Release::kBF16)}, 1, *ops);
   ASSERT_FALSE(rank.ok());
   EXPECT_EQ(rank.error().message,
             "a rank of dp 2 cannot be emulated alone; give the size of a tensor-parallel group, "

@@ -196,7 +196,7 @@ TEST(MemoryPlan, room_for_steps_is_for_all_ranks_of_a_machine) {
 TEST(MemoryPlan, of_glm5_takes_no_weights_and_little_time) {
   const ModelConfig config =
       read_config(str(GLINT_SOURCE_DIR, "/tests/data/configs/glm5.json")).value();
-  const TrialOptions options = {.layout = {.tp = 8}, .format = formats_of(config, Release::kFp8)};
+  const TrialOptions options = {.shape = {.tp = 8}, .format = formats_of(config, Release::kFp8)};
   const std::unique_ptr<StepTrial> trial = StepTrial::make(config, options).value();
   const MemoryPlan plan = plan_memory(
       *trial, config, options, {.max_step_tokens = 8192, .max_running = 256, .max_seq_len = 32768});
@@ -211,10 +211,10 @@ TEST(MemoryPlan, a_device_holds_the_largest_stage) {
   const MeshShape shape = {.pp = 3};
   const auto plan_on = [&](Backend& backend) {
     const ModelConfig config = read_config(str(kModelDir, "/config.json")).value();
-    return plan_serve_memory(config, {.trial = {.format = formats_of(config, Release::kBF16),
+    return plan_serve_memory(config, {.trial = {.shape = shape,
+                                                .format = formats_of(config, Release::kBF16),
                                                 .with_mtp = true,
                                                 .like = &backend},
-                                      .shape = shape,
                                       .ranks_here = shape.pp,
                                       .limits = {.max_step_tokens = 64, .max_running = 4}})
         .value();
