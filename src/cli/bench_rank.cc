@@ -65,9 +65,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
   const TrialOptions options = {.shape = {.tp = ranks},
                                 .meets = false,
                                 .format = formats_of(config, *model.dummy),
-                                .activations = model.activations,
-                                .latent = model.latent,
-                                .index = model.index,
+                                .numbers = model.numbers,
                                 .like = &backend};
   const std::vector<NamedLoad> loads = loads_of(bench);
   StepLimits limits = {.max_step_tokens = 1, .max_running = 1};
@@ -99,7 +97,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
   console.print(str(device.name(), ": copies ", formatted("%.0f", copies * 1e-9),
                     " GB/s; one rank of tp ", ranks, ", ", name_of(*model.dummy), ", ",
                     human_bytes(rank->weight_bytes()), " of made-up weights, latents in ",
-                    name_of(options.latent), "\n"));
+                    name_of(options.numbers.latent), "\n"));
   console.print(
       "ms: the rank's kernels alone, experts drawn uniformly; no sampling and no host. least: the "
       "bytes that a pass must move at the speed of copies. sums: over the ranks, not run, 10 us "
@@ -130,7 +128,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
                         .options = Json::Object{{"model", model.dir},
                                                 {"emulate_rank", bench.layout},
                                                 {"format", name_of(*model.dummy)},
-                                                {"latents", name_of(options.latent)}},
+                                                {"latents", name_of(options.numbers.latent)}},
                         .figures = std::move(figures)});
 }
 

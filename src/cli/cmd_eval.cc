@@ -140,8 +140,9 @@ Result<EvaluatedModel> describe(const Found& model) {
   const ModelOptions& options = model.resolved;
   EvaluatedModel out = {
       .name = model.run.model,
-      .computed_in = str(options.activations == DType::kF32 ? "f32" : "bf16", ", KV ",
-                         name_of(options.latent), ", index keys ", name_of(options.index)),
+      .computed_in =
+          str(options.numbers.activations == DType::kF32 ? "f32" : "bf16", ", KV ",
+              name_of(options.numbers.latent), ", index keys ", name_of(options.numbers.index)),
       .file_bytes = weight_file_bytes(options.dir)};
   if (options.dummy) return out;
   Checkpoint checkpoint = model.opened.checkpoint->again();

@@ -215,7 +215,7 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
     add(ranks != 1, name, ranks);
   add(o.dtype != "bf16", "--dtype", o.dtype);
   add(o.kv_dtype != o.dtype, "--kv-dtype", o.kv_dtype);
-  add(o.index != (o.dtype == "f32" ? "exact" : "fp8"), "--index", o.index);
+  add(o.index != index_of({.dtype = o.dtype}), "--index", o.index);
   add(d.max_model_len != 0, "--max-model-len", d.max_model_len);
   add(true, "--max-num-seqs", o.concurrency ? o.concurrency : plan.max_running * d.layout.dp);
   add(o.max_num_batched_tokens != ServeOptions().max_num_batched_tokens, "--max-num-batched-tokens",
@@ -288,10 +288,7 @@ Status run(const Options& o, Cli& cli) {
   }
   d.format = subject.format;
   d.formats = subject.formats;
-  const NumberFormats numbers = number_formats(o.dtype, o.kv_dtype, o.index);
-  d.activations = numbers.activations;
-  d.latent = numbers.latent;
-  d.index = numbers.index;
+  d.numbers = number_formats(o.dtype, o.kv_dtype, o.index);
   d.max_drafts = o.drafts;
   GLINT_TRY(d.max_model_len, parse_length(o.max_model_len));
   d.concurrency = o.concurrency;

@@ -35,12 +35,9 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   } else {
     GLINT_TRY(out.dir, model_dir(options.model, cli));
   }
-  const NumberFormats numbers =
+  out.numbers =
       number_formats(options.dtype, options.kv_dtype.empty() ? options.dtype : options.kv_dtype,
                      index_of(options));
-  out.activations = numbers.activations;
-  out.latent = numbers.latent;
-  out.index = numbers.index;
   if (options.load_format == "dummy" || options.load_format == "dummy_bf16")
     out.dummy = Release::kBF16;
   if (options.load_format == "dummy_fp8") out.dummy = Release::kFp8;

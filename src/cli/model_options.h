@@ -12,13 +12,13 @@
 namespace glint {
 
 struct RunOptions {
-  std::string model;
+  std::string model = {};
   std::string backend = "auto";
   std::string cpu_isa = "auto";
   int threads = 0;
   std::string dtype = "bf16";
-  std::string kv_dtype;  // empty: dtype
-  std::string index;     // empty: exact with f32, else fp8
+  std::string kv_dtype = {};  // empty: dtype
+  std::string index = {};     // empty: exact with f32, else fp8
   std::string load_format = "auto";
   std::string pack = "auto";
 
@@ -56,11 +56,6 @@ struct RunOptions {
 std::string index_of(const RunOptions& options);
 
 // Names of --dtype, --kv-dtype and --index, all given, as formats.
-struct NumberFormats {
-  DType activations;
-  LatentFormat latent;
-  IndexFormat index;
-};
 NumberFormats number_formats(std::string_view dtype, std::string_view kv_dtype,
                              std::string_view index);
 

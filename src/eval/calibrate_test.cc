@@ -22,9 +22,7 @@ struct Tapped {
     DecoratedBackend tapped(std::make_unique<ReferenceOps>());
     ops = &tapped.decorate<TapOps>();
     model = LoadedModel::load({.dir = str(GLINT_SOURCE_DIR, "/tests/golden/", golden),
-                               .activations = DType::kF32,
-                               .latent = LatentFormat::kF32,
-                               .index = IndexFormat::kF32,
+                               .numbers = kAllF32,
                                .with_mtp = true},
                               std::move(tapped))
                 .value();

@@ -16,9 +16,7 @@ namespace {
 
 std::unique_ptr<LoadedModel> load(const std::string& golden, DType dtype) {
   return LoadedModel::load({.dir = str(GLINT_SOURCE_DIR, "/tests/golden/", golden),
-                            .activations = dtype,
-                            .latent = LatentFormat::kF32,
-                            .index = IndexFormat::kF32},
+                            .numbers = {dtype, LatentFormat::kF32, IndexFormat::kF32}},
                            std::make_unique<ReferenceOps>())
       .value();
 }

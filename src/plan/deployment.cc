@@ -16,9 +16,7 @@ TrialOptions trial_options(const DeploymentOptions& o, int stage) {
           .stage = stage,
           .format = o.formats,
           .with_mtp = o.max_drafts > 0,
-          .activations = o.activations,
-          .latent = o.latent,
-          .index = o.index,
+          .numbers = o.numbers,
           .like = o.program.like};
 }
 

@@ -18,9 +18,7 @@ struct DeploymentOptions {
   DeviceModel device = {};
   int count = 1;
   MeshShape layout = {};
-  DType activations = DType::kBF16;
-  LatentFormat latent = LatentFormat::kBF16;
-  IndexFormat index = IndexFormat::kFp8;
+  NumberFormats numbers = {};
   int max_drafts = 0;
   std::int64_t max_model_len = 0;  // 0: the model's
   int concurrency = 0;             // sequences that run at once; 0: what fits, at most 256 a shard

@@ -72,7 +72,7 @@ TEST(Deployment, of_nvfp4_fits_on_four) {
 
 TEST(Deployment, of_nvfp4_on_eight_rtx_pro_6000) {
   DeploymentOptions options = on("rtx-pro-6000", 8, Release::kNvfp4, {.tp = 8});
-  options.latent = LatentFormat::kFp8;
+  options.numbers.latent = LatentFormat::kFp8;
   options.concurrency = 8;
   options.memory_share = 0.95, options.share_is_static = true;
   EXPECT_TRUE(planned(options).fits);

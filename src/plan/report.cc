@@ -114,7 +114,7 @@ std::string to_text(const PlanReport& r) {
   text += "\nCache\n";
   text += line("bytes per token and device",
                str(with_commas(static_cast<std::int64_t>(d.bytes_per_token)), ", latents ",
-                   name_of(o.latent), ", index ", name_of(o.index)));
+                   name_of(o.numbers.latent), ", index ", name_of(o.numbers.index)));
   text += line("tokens",
                str(with_commas(d.cache_tokens),
                    o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " shards") : "",

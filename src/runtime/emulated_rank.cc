@@ -43,14 +43,14 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
   std::unique_ptr<EmulatedRank> rank(new EmulatedRank(config, options, ops));
   GLINT_TRY(rank->shard_, shard_of(config, shape, 0));
   Device& device = ops.device();
-  GLINT_TRY(
-      rank->weights_,
-      make_up_weights(
-          config, rank->shard_,
-          {.format = options.format, .tp = shape.tp, .activations = options.activations}, device));
+  GLINT_TRY(rank->weights_, make_up_weights(config, rank->shard_,
+                                            {.format = options.format,
+                                             .tp = shape.tp,
+                                             .activations = options.numbers.activations},
+                                            device));
   GLINT_TRY(KvStore kv, KvStore::make(config,
-                                      {.latent = options.latent,
-                                       .index = options.index,
+                                      {.latent = options.numbers.latent,
+                                       .index = options.numbers.index,
                                        .num_pages = num_pages,
                                        .with_mtp = false,
                                        .layers = rank->shard_.layers},
@@ -62,7 +62,7 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
 }
 
 Model EmulatedRank::model() {
-  return {ops_, {}, shard_, config_, weights_, *kv_, options_.activations, activity_};
+  return {ops_, {}, shard_, config_, weights_, *kv_, options_.numbers.activations, activity_};
 }
 
 std::int64_t EmulatedRank::weight_bytes() const {

@@ -93,9 +93,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY_STATUS(m->backend().supports(dims_of(m->config_)));
   // The configuration's own needs are checked before the first weight is read.
   Capabilities need = all_capabilities("");
-  need.activations = {options.activations};
-  need.latents = {options.latent};
-  need.indexes = {options.index};
+  need.activations = {options.numbers.activations};
+  need.latents = {options.numbers.latent};
+  need.indexes = {options.numbers.index};
   need.weights = {};
   need.mixed_stacks = false;
   need.gradients = false;
@@ -116,11 +116,11 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->count_files();
   GLINT_TRY(m->load_stats_.unused, unused_tensors(m->config_, *m->checkpoint_));
   m->options_.with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
-  GLINT_TRY(m->weights_,
-            find_weights(
-                *m->checkpoint_, m->config_,
-                {.activations = options.activations, .with_mtp = m->has_mtp(), .shard = &m->shard_},
-                threads.pool()));
+  GLINT_TRY(m->weights_, find_weights(*m->checkpoint_, m->config_,
+                                      {.activations = options.numbers.activations,
+                                       .with_mtp = m->has_mtp(),
+                                       .shard = &m->shard_},
+                                      threads.pool()));
   m->load_stats_.held_bytes = bytes_of(m->weights_);
   add_needs(m->weights_, need);
   GLINT_TRY_STATUS(check_capabilities(m->backend().capabilities(), need));
@@ -147,7 +147,7 @@ Status LoadedModel::make_up_weights() {
                                              {.format = formats_of(config_, *options_.dummy),
                                               .with_mtp = has_mtp(),
                                               .tp = options_.shape.tp,
-                                              .activations = options_.activations},
+                                              .activations = options_.numbers.activations},
                                              ops().device()));
   checkpoint_ = std::make_unique<Checkpoint>(
       std::make_unique<MemorySource>("the synthetic model", std::vector<StoredTensor>()));
@@ -200,11 +200,11 @@ Status LoadedModel::update_weights(Checkpoint next) {
 Status LoadedModel::replace(Checkpoint next, Sources sources) {
   auto checkpoint = std::make_unique<Checkpoint>(std::move(next));
   HostThreads threads(backend(), options_.threads);
-  GLINT_TRY(
-      ModelWeights weights,
-      find_weights(*checkpoint, config_,
-                   {.activations = options_.activations, .with_mtp = has_mtp(), .shard = &shard_},
-                   threads.pool()));
+  GLINT_TRY(ModelWeights weights, find_weights(*checkpoint, config_,
+                                               {.activations = options_.numbers.activations,
+                                                .with_mtp = has_mtp(),
+                                                .shard = &shard_},
+                                               threads.pool()));
   GLINT_TRY_STATUS(replace_weights(weights_, std::move(weights), load_stats_.placement, sources,
                                    backend(), threads.pool()));
   checkpoint_ = std::move(checkpoint);
@@ -236,8 +236,8 @@ Status LoadedModel::make_pages(int num_pages, std::int64_t max_seq_len) {
   kv_.reset();
   GLINT_TRY_STATUS(connect_ranks());
   GLINT_TRY(KvStore store, KvStore::make(config_,
-                                         {.latent = options_.latent,
-                                          .index = options_.index,
+                                         {.latent = options_.numbers.latent,
+                                          .index = options_.numbers.index,
                                           .num_pages = num_pages,
                                           .with_mtp = !weights_.mtp.empty(),
                                           .layers = shard_.layers},
@@ -336,7 +336,7 @@ void LoadedModel::read_row(const Tensor& tensor, std::int64_t row, std::span<std
 Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
   if (!from.on_host.empty()) {
     const auto T = static_cast<std::int64_t>(from.on_host.size() / hidden_row_bytes());
-    const Tensor hidden = arena.take(options_.activations, {T, config_.hidden_size});
+    const Tensor hidden = arena.take(options_.numbers.activations, {T, config_.hidden_size});
     ops().device().copy_in(hidden.data, from.on_host.data(), from.on_host.size());
     return hidden;
   }

@@ -143,7 +143,7 @@ class LoadedModel {
   // Bytes of row `row` of a dense tensor on the device.
   void read_row(const Tensor& tensor, std::int64_t row, std::span<std::byte> to);
   std::size_t hidden_row_bytes() const {
-    return static_cast<std::size_t>(config_.hidden_size) * size_of(options_.activations);
+    return static_cast<std::size_t>(config_.hidden_size) * size_of(options_.numbers.activations);
   }
 
   // Makes room for steps as planned, in one stretch for each kind of pass, whose last results end;
@@ -171,7 +171,7 @@ class LoadedModel {
             config_,
             weights_,
             *kv_,
-            options_.activations,
+            options_.numbers.activations,
             activity_,
             moves_.tables ? &*moves_.tables : nullptr};
   }

@@ -272,7 +272,8 @@ StepOutput LoadedModel::draft_of(std::span<const StepRows> shards, const HiddenR
   const std::vector<std::int64_t> slices = count(shards, num_slices);
   out.device_logits =
       bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
-  out.hidden = bring_home(out.hidden, slices, {options_.activations, config_.hidden_size}, arena);
+  out.hidden =
+      bring_home(out.hidden, slices, {options_.numbers.activations, config_.hidden_size}, arena);
   out.selected = bring_home(out.selected, slices, {DType::kI32, config_.index_topk}, arena);
   activity_.end();
   return out;

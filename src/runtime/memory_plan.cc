@@ -62,8 +62,8 @@ MemoryPlan plan_memory(StepTrial& trial, const ModelConfig& config, const TrialO
     const bool is_cut = !trial.shard().is_whole(tensor) && options.shape.tp > 1;
     if (options.shape.tp * options.shape.dp > 1 && !is_dealt && !is_cut) plan.replicated += bytes;
   });
-  plan.page = page_bytes(config, {.latent = options.latent,
-                                  .index = options.index,
+  plan.page = page_bytes(config, {.latent = options.numbers.latent,
+                                  .index = options.numbers.index,
                                   .with_mtp = !weights.mtp.empty(),
                                   .layers = trial.shard().layers});
   plan.rope = (limits.max_seq_len + kPageSize) * config.qk_rope_head_dim * std::int64_t{4};
@@ -100,9 +100,7 @@ TrialOptions trial_options(LoadedModel& model) {
           .stage = model.shard().stage,
           .format = by_name(std::move(formats)),
           .with_mtp = model.has_mtp(),
-          .activations = options.activations,
-          .latent = options.latent,
-          .index = options.index,
+          .numbers = options.numbers,
           .like = &model.backend()};
 }
 

@@ -77,7 +77,7 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
       options_(resolve(options, model)),
       info_(make_info(model, options)),
       seats_(model.ops().device(),
-             seat_sizes(model.config(), model.options().activations,
+             seat_sizes(model.config(), model.options().numbers.activations,
                         drafts_ahead(model, options) ? options.max_drafts : 0)),
       drafter_(model, options_.num_token_ids),
       logprobs_(model, options_.num_token_ids),

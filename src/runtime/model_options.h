@@ -13,15 +13,21 @@
 
 namespace glint {
 
+// In which a model computes, and its caches are.
+struct NumberFormats {
+  DType activations = DType::kBF16;
+  LatentFormat latent = LatentFormat::kBF16;
+  IndexFormat index = IndexFormat::kFp8;
+};
+inline constexpr NumberFormats kAllF32 = {DType::kF32, LatentFormat::kF32, IndexFormat::kF32};
+
 struct ModelOptions {
   std::string dir;  // of the checkpoint
   // Synthetic weights in memory, as such a release has them, instead of the checkpoint's files;
   // then `dir` may also be the path of a config.json. On a device that is not the host, noise
   // (runtime/weight_noise.h); else a whole model's (model/synthetic.h), on every rank.
   std::optional<Release> dummy = {};
-  DType activations = DType::kBF16;
-  LatentFormat latent = LatentFormat::kBF16;
-  IndexFormat index = IndexFormat::kFp8;
+  NumberFormats numbers = {};
   bool with_mtp = false;  // false also when the checkpoint has no MTP layer
   Packing packing = Packing::kIfRoom;
   // Bytes that weights leave free where packing asks; none: for steps and cache of one sequence.

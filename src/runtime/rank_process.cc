@@ -23,9 +23,9 @@ ModelOptions model_options(const Json& start) {
   ModelOptions m;
   m.dir = start.find("dir")->as_string();
   if (const int release = number("dummy"); release >= 0) m.dummy = static_cast<Release>(release);
-  m.activations = static_cast<DType>(number("activations"));
-  m.latent = static_cast<LatentFormat>(number("latent"));
-  m.index = static_cast<IndexFormat>(number("index"));
+  m.numbers.activations = static_cast<DType>(number("activations"));
+  m.numbers.latent = static_cast<LatentFormat>(number("latent"));
+  m.numbers.index = static_cast<IndexFormat>(number("index"));
   m.with_mtp = start.find("with_mtp")->as_bool();
   m.packing = static_cast<Packing>(number("packing"));
   m.keep_free = start.find("keep_free")->as_int();
@@ -99,9 +99,9 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"redundant_experts", m.shape.redundant_experts},
                       {"dir", m.dir},
                       {"dummy", m.dummy ? static_cast<int>(*m.dummy) : -1},
-                      {"activations", static_cast<int>(m.activations)},
-                      {"latent", static_cast<int>(m.latent)},
-                      {"index", static_cast<int>(m.index)},
+                      {"activations", static_cast<int>(m.numbers.activations)},
+                      {"latent", static_cast<int>(m.numbers.latent)},
+                      {"index", static_cast<int>(m.numbers.index)},
                       {"with_mtp", m.with_mtp},
                       {"packing", static_cast<int>(m.packing)},
                       {"keep_free", m.keep_free.value_or(0)},

@@ -77,7 +77,7 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                               .with_mtp = options.with_mtp,
                               .tp = shape.tp,
                               .slices = t->meeting_.own_slices(),
-                              .activations = options.activations},
+                              .activations = options.numbers.activations},
                              t->device_);
   t->tp_ = std::make_unique<NullComm>(0, t->meeting_.shape.tp);
   t->cp_ = std::make_unique<NullComm>(0, t->meeting_.shape.cp);
@@ -88,8 +88,8 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   }
   t->pp_ = std::make_unique<NullComm>(options.stage, shape.pp);
   GLINT_TRY(KvStore kv, KvStore::make(config,
-                                      {.latent = options.latent,
-                                       .index = options.index,
+                                      {.latent = options.numbers.latent,
+                                       .index = options.numbers.index,
                                        .num_pages = 1,
                                        .with_mtp = !t->weights_.mtp.empty(),
                                        .layers = t->shard_.layers},
@@ -109,7 +109,7 @@ Model StepTrial::model() {
           config_,
           weights_,
           *kv_,
-          options_.activations,
+          options_.numbers.activations,
           activity_,
           expert_tables_ ? &*expert_tables_ : nullptr};
 }
@@ -207,9 +207,10 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
                      SampleRows::upload_bytes(config_.vocab_size, rows) +
                      Logprobs::scratch_bytes(rows, limits.max_logprobs);
     }
-    memory.seats = seat_sizes(config_, options_.activations, limits.max_drafts).bytes_of_seat() *
-                       limits.max_running +
-                   RoutedExperts::bytes(config_.num_moe_layers(), config_.n_routed_experts);
+    memory.seats =
+        seat_sizes(config_, options_.numbers.activations, limits.max_drafts).bytes_of_seat() *
+            limits.max_running +
+        RoutedExperts::bytes(config_.num_moe_layers(), config_.n_routed_experts);
   }
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {
     PassShape rows = full, guesses = full;

@@ -8,6 +8,7 @@
 #include "model/expert_tables.h"
 #include "model/null_weights.h"
 #include "ops/plan_ops.h"
+#include "runtime/model_options.h"
 #include "runtime/step.h"
 #include "runtime/step_memory.h"
 #include "tensor/null_device.h"
@@ -20,9 +21,7 @@ struct TrialOptions {
   int stage = 0;
   std::function<WeightFormat(const ModelTensor&)> format = {};
   bool with_mtp = false;
-  DType activations = DType::kBF16;
-  LatentFormat latent = LatentFormat::kBF16;
-  IndexFormat index = IndexFormat::kFp8;
+  NumberFormats numbers = {};
   // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
   // of its own. Outlives the trial.
   Backend* like = nullptr;

@@ -71,8 +71,8 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
   }
   const std::vector<TrainSequence> sequences = sequences_of(shape);
   const ShardPlan& shard = trial_->shard();
-  const KvOptions caches = {.latent = model_.options().latent,
-                            .index = model_.options().index,
+  const KvOptions caches = {.latent = model_.options().numbers.latent,
+                            .index = model_.options().numbers.index,
                             .num_pages = shape.pages,
                             .with_mtp = model_.has_mtp(),
                             .layers = shard.layers};

@@ -25,15 +25,13 @@ struct Loaded {
   TrialOptions options = {};
 };
 
-Loaded load_both(const std::string& dir, DType activations = DType::kBF16) {
-  auto model = LoadedModel::load({.dir = dir, .activations = activations, .with_mtp = true},
-                                 best_backend().make(2));
+Loaded load_both(const std::string& dir) {
+  auto model = LoadedModel::load({.dir = dir, .with_mtp = true}, best_backend().make(2));
   EXPECT_TRUE(model.ok()) << model.error().message;
   Loaded both = {.model = std::move(model).value()};
   Checkpoint checkpoint = Checkpoint::open(dir).value();
   both.options = {.format = formats_of(both.model->config(), checkpoint),
                   .with_mtp = both.model->has_mtp(),
-                  .activations = activations,
                   .like = &both.model->backend()};
   both.trial = StepTrial::make(both.model->config(), both.options).value();
   return both;

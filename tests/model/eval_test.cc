@@ -15,12 +15,8 @@ namespace {
 const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 
 ModelOptions options_of(const std::string& dir, DType dtype) {
-  const bool f32 = dtype == DType::kF32;
-  return {.dir = dir,
-          .activations = dtype,
-          .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
-          .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
-          .with_mtp = true};
+  return {
+      .dir = dir, .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(), .with_mtp = true};
 }
 
 std::unique_ptr<LoadedModel> load(const ModelOptions& options, DecoratedBackend backend) {
@@ -129,7 +125,7 @@ TEST(Evaluate, bf16_stays_near_fp32_on_held_out_text) {
     for (const LatentFormat latent : {LatentFormat::kBF16, LatentFormat::kFp8}) {
       SCOPED_TRACE(str(file, latent == LatentFormat::kFp8 ? ", cache in FP8" : ""));
       options = options_of(kTiny, DType::kBF16);
-      options.latent = latent;
+      options.numbers.latent = latent;
       options.with_mtp = false;
       const auto model = load(options, best_backend().make(2));
       const Evaluation result = compare_with(recording, *model, text, eval).value();

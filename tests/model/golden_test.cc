@@ -20,13 +20,9 @@ constexpr double kTolerance = 1e-4;  // relative L2 of a row
 
 std::unique_ptr<LoadedModel> load(const std::string& dir, std::unique_ptr<Backend> ops,
                                   DType dtype) {
-  const bool f32 = dtype == DType::kF32;
-  auto model = LoadedModel::load({.dir = dir,
-                                  .activations = dtype,
-                                  .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
-                                  .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
-                                  .with_mtp = true},
-                                 std::move(ops));
+  auto model = LoadedModel::load(
+      {.dir = dir, .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(), .with_mtp = true},
+      std::move(ops));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();
 }

@@ -47,19 +47,17 @@ struct CountScans final : ForwardingOps {
 std::unique_ptr<Ranks> load_ranks(const Model& model, const MeshShape& shape,
                                   std::vector<std::atomic<std::int64_t>>* scans = nullptr) {
   auto ranks = std::make_unique<Ranks>(shape);
-  const bool f32 = model.dtype == DType::kF32;
   for (int rank = 0; rank < ranks->size(); ++rank) {
     DecoratedBackend backend = host_backend().make(1);
     if (scans) backend.decorate<CountScans>((*scans)[static_cast<std::size_t>(rank)]);
-    auto loaded = LoadedModel::load({.dir = model.dir,
-                                     .activations = model.dtype,
-                                     .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
-                                     .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
-                                     .with_mtp = true,
-                                     .shape = shape,
-                                     .rank = rank,
-                                     .mesh = ranks->mesh(rank)},
-                                    std::move(backend));
+    auto loaded =
+        LoadedModel::load({.dir = model.dir,
+                           .numbers = model.dtype == DType::kF32 ? kAllF32 : NumberFormats(),
+                           .with_mtp = true,
+                           .shape = shape,
+                           .rank = rank,
+                           .mesh = ranks->mesh(rank)},
+                          std::move(backend));
     EXPECT_TRUE(loaded.ok()) << loaded.error().message;
     ranks->add(std::move(loaded).value());
   }

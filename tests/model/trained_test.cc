@@ -74,8 +74,7 @@ struct Logits {
 
 Logits logits_of(const std::string& dir, DType activations, LatentFormat latent,
                  IndexFormat index) {
-  const ModelOptions options = {
-      .dir = dir, .activations = activations, .latent = latent, .index = index};
+  const ModelOptions options = {.dir = dir, .numbers = {activations, latent, index}};
   auto model = LoadedModel::load(options, best_backend().make(2));
   EXPECT_TRUE(model.ok()) << model.error().message;
   Logits logits = {.vocab = model.value()->config().vocab_size};

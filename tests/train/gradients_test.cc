@@ -34,13 +34,10 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 // A model under a tape, with its parameters.
 struct Trained {
   Trained(const std::string& dir, DType dtype, std::unique_ptr<Backend> backend) {
-    const bool f32 = dtype == DType::kF32;
     DecoratedBackend taped(std::move(backend));
     tape = &TapeOps::decorate(taped);
     model = LoadedModel::load({.dir = dir,
-                               .activations = dtype,
-                               .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
-                               .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
+                               .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(),
                                .with_mtp = true,
                                .packing = Packing::kNever},
                               std::move(taped))

@@ -21,11 +21,8 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 class GrpoTest : public testing::Test {
  protected:
   static ModelOptions model_options(DType dtype) {
-    const bool f32 = dtype == DType::kF32;
     return {.dir = kTiny,
-            .activations = dtype,
-            .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
-            .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
+            .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(),
             .packing = Packing::kNever};
   }
 

@@ -28,11 +28,8 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 
 std::unique_ptr<Trainer> open(const std::string& dir, std::unique_ptr<Backend> ops,
                               DType dtype = DType::kF32) {
-  const bool f32 = dtype == DType::kF32;
   return Trainer::open({.model = {.dir = dir,
-                                  .activations = dtype,
-                                  .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
-                                  .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
+                                  .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(),
                                   .with_mtp = true}},
                        std::move(ops))
       .value();
