@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <tuple>
 
 #include "base/ending_signals.h"
 #include "base/str.h"
@@ -15,31 +16,37 @@
 namespace glint {
 namespace {
 
-// The way back of rank_start().
-ModelOptions model_options(const Json& start) {
-  const auto number = [&](const char* name) {
-    return static_cast<int>(start.find(name)->as_int());
-  };
-  ModelOptions m;
-  m.dir = start.find("dir")->as_string();
-  if (const int release = number("dummy"); release >= 0) m.dummy = static_cast<Release>(release);
-  m.numbers.activations = static_cast<DType>(number("activations"));
-  m.numbers.latent = static_cast<LatentFormat>(number("latent"));
-  m.numbers.index = static_cast<IndexFormat>(number("index"));
-  m.with_mtp = start.find("with_mtp")->as_bool();
-  m.packing = static_cast<Packing>(number("packing"));
-  m.keep_free = start.find("keep_free")->as_int();
-  m.threads = number("threads");
-  m.shape = {.tp = number("tp"),
-             .cp = number("cp"),
-             .ep = number("ep"),
-             .pp = number("pp"),
-             .dp = number("dp"),
-             .reduce_slices = number("reduce_slices"),
-             .moves_experts = start.find("moves_experts")->as_bool(),
-             .redundant_experts = number("redundant_experts")};
-  m.rank = number("rank");
-  return m;
+// The options that a rank's process takes, in the order in which the first message has them.
+template <class Options>
+auto fields(Options& m) {
+  auto& s = m.shape;
+  return std::tie(m.dir, m.dummy, m.numbers.activations, m.numbers.latent, m.numbers.index,
+                  m.with_mtp, m.packing, m.keep_free, m.threads, m.rank, s.tp, s.cp, s.ep, s.pp,
+                  s.last_stage_layers, s.dp, s.reduce_slices, s.whole_experts, s.moves_experts,
+                  s.redundant_experts);
+}
+
+template <class T>
+Json json_of(const T& field) {
+  if constexpr (std::is_enum_v<T>)
+    return static_cast<int>(field);
+  else
+    return field;
+}
+template <class T>
+Json json_of(const std::optional<T>& field) {
+  return field ? json_of(*field) : Json();
+}
+
+void read(const Json& from, std::string& field) { field = from.as_string(); }
+void read(const Json& from, bool& field) { field = from.as_bool(); }
+template <class T>
+void read(const Json& from, T& field) {
+  field = static_cast<T>(from.as_int());
+}
+template <class T>
+void read(const Json& from, std::optional<T>& field) {
+  if (!from.is_null()) read(from, field.emplace());
 }
 
 // Where the leader, or another rank, is gone, the next generation may find all there.
@@ -51,7 +58,9 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
   if (!theirs || *theirs != Json(build)) {
     return invalid(str("this process is glint ", build, ", and its leader another build"));
   }
-  ModelOptions options = model_options(start);
+  ModelOptions options;
+  const Json* next = start.find("options")->as_array().data();
+  std::apply([&](auto&... field) { (read(*next++, field), ...); }, fields(options));
   const MeshShape& shape = options.shape;
   std::thread([&leader] {
     leader.show_life();
@@ -83,29 +92,13 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
 
 }  // namespace
 
-Json rank_start(const ModelOptions& m, int rank, const std::string& build, const Json& backend,
+Json rank_start(const ModelOptions& model, const std::string& build, const Json& backend,
                 const std::string& memory) {
+  const auto options = [](const auto&... field) { return Json::Array{json_of(field)...}; };
   return Json::Object{{"build", build},
                       {"backend", backend},
                       {"memory", memory},
-                      {"rank", rank},
-                      {"tp", m.shape.tp},
-                      {"cp", m.shape.cp},
-                      {"ep", m.shape.ep},
-                      {"pp", m.shape.pp},
-                      {"dp", m.shape.dp},
-                      {"reduce_slices", m.shape.reduce_slices},
-                      {"moves_experts", m.shape.moves_experts},
-                      {"redundant_experts", m.shape.redundant_experts},
-                      {"dir", m.dir},
-                      {"dummy", m.dummy ? static_cast<int>(*m.dummy) : -1},
-                      {"activations", static_cast<int>(m.numbers.activations)},
-                      {"latent", static_cast<int>(m.numbers.latent)},
-                      {"index", static_cast<int>(m.numbers.index)},
-                      {"with_mtp", m.with_mtp},
-                      {"packing", static_cast<int>(m.packing)},
-                      {"keep_free", m.keep_free.value_or(0)},
-                      {"threads", m.threads}};
+                      {"options", std::apply(options, fields(model))}};
 }
 
 bool is_answered(RankPass::Kind kind) {

@@ -14,9 +14,9 @@ namespace glint {
 // The only argument of a program that is to call run_rank_process().
 inline constexpr const char* kRankProcessArgument = "--run-a-rank-for-a-server";
 
-// The first message to it: `model` of rank `rank`, on a backend that make_backend(`backend`, rank)
-// makes, in groups as RankMembership::join() has it.
-Json rank_start(const ModelOptions& model, int rank, const std::string& build, const Json& backend,
+// The first message to it: `model`, which names its rank, on a backend that make_backend(`backend`,
+// rank) makes, in groups as RankMembership::join() has it.
+Json rank_start(const ModelOptions& model, const std::string& build, const Json& backend,
                 const std::string& memory);
 // Passes that are answered, with {checkpoint, way} or an error; so is the start, at last with
 // {checkpoint, about}.

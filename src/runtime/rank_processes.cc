@@ -52,8 +52,8 @@ Status RankProcesses::bring() {
   if (leader_) model.dir = leader_->options().dir;
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     const std::string memory = groups_->memory_path(processes_[i].pid > 0);
-    const Json start =
-        rank_start(model, static_cast<int>(i) + 1, options_.build, options_.backend, memory);
+    model.rank = static_cast<int>(i) + 1;
+    const Json start = rank_start(model, options_.build, options_.backend, memory);
     GLINT_TRY_STATUS(processes_[i].stream.send(dump_json(start)));
     processes_[i].stream.set_receive_seconds(kRankSilenceSeconds);
   }
