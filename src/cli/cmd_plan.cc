@@ -12,6 +12,7 @@
 #include "cli/launch_text.h"
 #include "cli/model_options.h"
 #include "cli/option_range.h"
+#include "cli/rank_options.h"
 #include "cli/serve_plan.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
@@ -156,12 +157,9 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
 }
 
 Status check_ranges(const Options& o) {
-  for (const auto& [name, value] :
-       {std::pair("count", o.count.value_or(1)), std::pair("tp", o.tp ? o.tp : 1),
-        std::pair("ep", o.ep), std::pair("dp", o.dp), std::pair("pp", o.pp),
-        std::pair("cp", o.cp)}) {
-    GLINT_TRY_STATUS(check_range(name, value, 1, 1024));
-  }
+  GLINT_TRY_STATUS(check_range("count", o.count.value_or(1), 1, 1024));
+  GLINT_TRY_STATUS(
+      check_sizes({.tp = o.tp ? o.tp : 1, .cp = o.cp, .ep = o.ep, .pp = o.pp, .dp = o.dp}));
   GLINT_TRY_STATUS(check_range("input-len", o.input_len, 1, 1 << 20));
   GLINT_TRY_STATUS(check_range("output-len", o.output_len, 1, 1 << 20));
   GLINT_TRY_STATUS(check_range("drafts", o.drafts, 0, 64));

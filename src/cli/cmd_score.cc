@@ -179,12 +179,7 @@ bool wants_mtp(const Options& options) {
 
 Result<std::unique_ptr<Ranks>> load(const Options& options, ModelOptions resolved,
                                     const OpenedModel& opened, Cli& cli) {
-  resolved.shape = {.tp = options.tp,
-                    .cp = options.cp,
-                    .ep = options.ep,
-                    .pp = options.pp,
-                    .dp = num_shards(options, options),
-                    .reduce_slices = options.reduce_slices};
+  resolved.shape = shape_of(options, options);
   const MeshShape& shape = resolved.shape;
   RunOptions each = options;
   // Ranks and slices are the CPU's, whatever else the machine has.

@@ -17,20 +17,30 @@ void note(std::string& notes, const char* name, int asked, int fitted, const std
 
 }  // namespace
 
-int num_shards(const RankOptions& options, const ShardOptions& shards) {
-  if (shards.dp != 1) return shards.dp;
-  return options.tp == 1 ? std::max(shards.ep, shards.cp) : shards.cp;
+MeshShape shape_of(const RankOptions& options, const ShardOptions& shards) {
+  const int made = options.tp == 1 ? std::max(shards.ep, shards.cp) : shards.cp;
+  return {.tp = options.tp,
+          .cp = shards.cp,
+          .ep = shards.ep,
+          .pp = options.pp,
+          .dp = shards.dp == 1 ? made : shards.dp,
+          .reduce_slices = options.reduce_slices};
+}
+
+Status check_sizes(const MeshShape& asked) {
+  for (const auto& [name, ranks] :
+       {std::pair("tp", asked.tp), std::pair("ep", asked.ep), std::pair("cp", asked.cp),
+        std::pair("dp", asked.dp), std::pair("pp", asked.pp)}) {  // --ep and --cp may make dp
+    GLINT_TRY_STATUS(check_range(name, ranks, 1, 1024));
+  }
+  return Ok{};
 }
 
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards) {
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
-  for (const auto& [name, ranks] :
-       {std::pair("tp", options.tp), std::pair("dp", shards.dp), std::pair("ep", shards.ep),
-        std::pair("cp", shards.cp), std::pair("pp", options.pp)}) {
-    GLINT_TRY_STATUS(check_least(name, ranks, 1));
-  }
-  GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
+  const MeshShape asked = shape_of(options, shards);
+  GLINT_TRY_STATUS(check_sizes(asked));
   const int most = std::max(threads, 1);
   const std::string few = most == 1 ? "there is 1 thread" : str("there are ", most, " threads");
   const auto carried = [&](int most) {
@@ -50,9 +60,8 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
            ? str("the checkpoint has ", heads, " heads")
            : "the checkpoint's matrices, or --reduce-slices, divide no further");
 
-  const int dp = num_shards(options, shards);
-  shape.dp = std::min(dp, std::max(most / tp, 1));
-  note(fitted.note, "dp", dp, shape.dp, few);
+  shape.dp = std::min(asked.dp, std::max(most / tp, 1));
+  note(fitted.note, "dp", asked.dp, shape.dp, few);
   shape.cp = std::min(shards.cp, shape.dp);
   while (shape.dp % shape.cp) --shape.cp;
   note(fitted.note, "cp", shards.cp, shape.cp,

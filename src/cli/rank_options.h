@@ -87,8 +87,10 @@ struct BalanceOptions {
   int balance_steps() const { return enable_eplb ? eplb_rebalance_num_iterations : 0; }
 };
 
-// Shards as they are asked for: --ep or --cp alone makes as many.
-int num_shards(const RankOptions& options, const ShardOptions& shards);
+// The layout that the options ask for: --ep or --cp alone makes as many shards.
+MeshShape shape_of(const RankOptions& options, const ShardOptions& shards);
+// Fails where an option's number of ranks is none.
+Status check_sizes(const MeshShape& asked);
 
 struct FittedShape {
   MeshShape shape = {};
@@ -96,7 +98,7 @@ struct FittedShape {
   int here = 1;           // ranks of this machine, which share its memory
 };
 
-// The layout that the options ask for, with no more ranks than the model can be divided among and
+// That of shape_of(), with no more ranks than the model can be divided among and
 // than there are threads.
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards = {});

@@ -88,10 +88,6 @@ Error wrong_number(const RankEnv& env, const std::string& asked) {
                      env.launcher == kNodes ? "" : ", or unset its variables"));
 }
 
-int num_ranks(const LayoutOptions& layout) {
-  return layout.tp * num_shards(layout, layout) * layout.pp;
-}
-
 }  // namespace
 
 Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked, const Cli& cli) {
@@ -103,7 +99,8 @@ Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked
 
 Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
                                                 const NodeOptions& nodes, const Cli& cli) {
-  const int dp = num_shards(layout, layout), ranks = num_ranks(layout);
+  const MeshShape asked = shape_of(layout, layout);
+  const int dp = asked.dp, ranks = asked.num_ranks();
   GLINT_TRY(std::optional<RankEnv> env, read_nodes(nodes));
   if (!env && ranks > 1) {
     GLINT_TRY(env, read_rank_env(cli.environment.all, ranks));
@@ -119,8 +116,9 @@ Result<FittedShape> fit_launch(const LayoutOptions& layout, const ModelConfig& c
   int most = is_whole ? 1 : threads;
   if (launch && !is_whole) {
     // A launcher of every rank has chosen their number.
-    most = launch->size == num_ranks(layout) ? std::max(threads, launch->size)
-                                             : threads * (launch->size / launch->local_size);
+    most = launch->size == shape_of(layout, layout).num_ranks()
+               ? std::max(threads, launch->size)
+               : threads * (launch->size / launch->local_size);
   }
   GLINT_TRY(FittedShape fitted, fit_shape(layout, config, most, layout));
   if (is_whole && !fitted.note.empty()) fitted.note = whole;

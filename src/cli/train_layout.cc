@@ -4,7 +4,6 @@
 
 #include "base/str.h"
 #include "cli/option_range.h"
-#include "cli/rank_options.h"
 
 namespace glint {
 namespace {
@@ -36,11 +35,7 @@ Result<std::string> common_backend(const std::vector<std::string>& of_ranks) {
 }
 
 Status check_layout(const MeshShape& shape) {
-  for (const auto& [name, size] :
-       {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep),
-        std::pair("cp", shape.cp), std::pair("pp", shape.pp)}) {
-    GLINT_TRY_STATUS(check_least(name, size, 1));
-  }
+  GLINT_TRY_STATUS(check_sizes(shape));
   GLINT_TRY_STATUS(check_least("decoder-last-pipeline-num-layers", shape.last_stage_layers, 0));
   return check_shape(shape);
 }

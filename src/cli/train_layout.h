@@ -2,13 +2,12 @@
 // processes (train_processes.h).
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
-#include "cli/model_options.h"
+#include "cli/rank_options.h"
 #include "train/train_peers.h"
 
 namespace glint {
@@ -39,13 +38,9 @@ struct TrainLayoutOptions {
       "are even)");
   }
   MeshShape shape() const {
-    const int shards = tp == 1 ? std::max(ep, cp) : cp;
-    return {.tp = tp,
-            .cp = cp,
-            .ep = ep,
-            .pp = pp,
-            .last_stage_layers = decoder_last_pipeline_num_layers,
-            .dp = dp == 1 ? shards : dp};
+    MeshShape shape = shape_of({.tp = tp, .pp = pp}, {.dp = dp, .ep = ep, .cp = cp});
+    shape.last_stage_layers = decoder_last_pipeline_num_layers;
+    return shape;
   }
 };
 

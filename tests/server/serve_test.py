@@ -206,7 +206,7 @@ def what_is_wrong_is_one_sentence():
     file = FOLDER / "wrong.yaml"
     for text, place, sentence in (("max_batch_size: many", "max_batch_size in", "--max-num-seqs expects an integer"),
                                   ("max-num-seqs: 0", "max-num-seqs in", "--max-num-seqs is 0; it must be from 1"),
-                                  ("tensor-parallel-size: 0", "tensor-parallel-size in", "--tp is 0; it must be 1 or more"),
+                                  ("tensor-parallel-size: 0", "tensor-parallel-size in", "--tp is 0; it must be from 1 to 1024"),
                                   ("text-threads: 999", "text-threads in", "--text-threads is 999"),
                                   ("kv_cache_memory: lots", "kv_cache_memory in", "--kv-cache-memory: a size in bytes"),
                                   ("speculative_config:\n  method: ngram", "speculative_config.method in", "speculation by"),
