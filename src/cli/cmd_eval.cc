@@ -1,7 +1,6 @@
 // glint eval: how far a model is from a reference on given text.
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "base/file.h"
 #include "base/progress.h"
@@ -147,8 +146,7 @@ Result<EvaluatedModel> describe(const Found& model) {
   if (options.dummy) return out;
   Checkpoint checkpoint = model.opened.checkpoint->again();
   GLINT_TRY(const Inventory inventory, take_inventory(model.opened.config, checkpoint));
-  std::map<std::string, std::int64_t> formats;
-  for (const Inventory::Row& row : inventory.rows) formats[row.format] += row.bytes;
+  const auto formats = inventory.bytes_by_format();
   out.format_bytes.assign(formats.begin(), formats.end());
   return out;
 }

@@ -224,14 +224,8 @@ std::string to_text(const Report& report) {
 
 // `checkpoint` may be null: then there are no weights to judge.
 Status verdict(const Report& report, const Checkpoint* checkpoint) {
-  if (report.inventory && !report.inventory->faults.empty()) {
-    return invalid(report.inventory->faults[0]);
-  }
-  if (report.inventory && !report.inventory->missing.empty()) {
-    const std::vector<std::string>& missing = report.inventory->missing;
-    const std::string more = missing.size() > 1 ? str(", and ", missing.size() - 1, " more") : "";
-    return invalid(str(report.path, ": tensor ", quoted(missing[0], 400), " is missing", more,
-                       "; the model needs every one"));
+  if (report.inventory) {
+    GLINT_TRY_STATUS(report.inventory->check_complete(report.path, true));
   }
   if (checkpoint && report.non_finite && !report.non_finite->empty()) {
     const NonFinite& bad = report.non_finite->front();

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <future>
-#include <map>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -44,24 +43,6 @@ struct Options : ServeOptions, CommonOptions {
   }
 };
 
-// Fails on what loading would fail on, so that a plan that comes to nothing is not printed.
-Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
-                     const ModelConfig& config, bool with_mtp) {
-  const std::string mtp_layer = str("model.layers.", config.num_hidden_layers, ".");
-  const auto needed = [&](const std::string& text) {
-    return with_mtp || text.find(mtp_layer) == text.npos;
-  };
-  for (const std::string& fault : inventory.faults) {
-    if (needed(fault)) return invalid(fault);
-  }
-  for (const std::string& name : inventory.missing) {
-    if (!needed(name)) continue;
-    return invalid(str(checkpoint.source().name(), ": tensor ", quoted(name),
-                       " is missing; the model needs it"));
-  }
-  return Ok{};
-}
-
 // A model that has a tokenizer.
 Result<OpenedModel> open_served(const ModelOptions& resolved) {
   if (resolved.dir.ends_with(".json"))
@@ -93,12 +74,12 @@ void add_dummy(Release release, ServeFacts& facts) {
 // Facts from the headers of the weights.
 Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
   GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
-  GLINT_TRY_STATUS(check_weights(inventory, checkpoint, facts.config, facts.max_drafts > 0));
+  // A plan that comes to nothing is not printed.
+  GLINT_TRY_STATUS(inventory.check_complete(checkpoint.source().name(), facts.max_drafts > 0));
   facts.has_mtp = inventory.has_mtp;
-  std::map<std::string, std::int64_t> bytes;  // by format
-  for (const Inventory::Row& row : inventory.rows) bytes[row.format] += row.bytes;
   std::vector<std::pair<std::int64_t, std::string>> by_size;
-  for (const auto& [format, size] : bytes) by_size.emplace_back(-size, format);
+  for (const auto& [format, size] : inventory.bytes_by_format())
+    by_size.emplace_back(-size, format);
   std::sort(by_size.begin(), by_size.end());
   for (const auto& [size, format] : by_size)
     facts.formats += (facts.formats.empty() ? "" : " ") + format;

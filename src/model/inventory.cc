@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -23,7 +22,7 @@ constexpr std::string_view kIgnoredSuffixes[] = {
 // A model with tied embeddings that ships its head is run with that.
 std::vector<ModelTensor> tensors_in_use(ModelConfig config, const Checkpoint& checkpoint) {
   if (checkpoint.has_weight("lm_head")) config.tie_word_embeddings = false;
-  return model_tensors(config);
+  return model_tensors(std::move(config), checkpoint.source());
 }
 
 class Taker {
@@ -41,11 +40,13 @@ class Taker {
     }
     inventory_.has_mtp = holds_mtp_layer(config_, checkpoint_.source());
     for (const ModelTensor& tensor : table_) {
-      if (config_.is_mtp(tensor.layer) && !inventory_.has_mtp) continue;
       for (int expert = 0; expert < tensor.num_copies(); ++expert) {
         const std::string name = tensor.name_of_copy(expert);
         enter(tensor, name, look ? look_for(tensor, name) : nullptr);
       }
+      if (config_.is_mtp(tensor.layer)) continue;
+      inventory_.num_main_missing = inventory_.missing.size();
+      inventory_.num_main_faults = inventory_.faults.size();
     }
     for (const StoredTensor& tensor : checkpoint_.source().tensors()) classify(tensor);
     for (auto& [key, row] : rows_) inventory_.rows.push_back(std::move(row));
@@ -161,12 +162,32 @@ class Taker {
 
 }  // namespace
 
+Status Inventory::check_complete(const std::string& name, bool with_mtp) const {
+  if ((with_mtp ? faults.size() : num_main_faults) > 0) return invalid(faults[0]);
+  const std::size_t count = with_mtp ? missing.size() : num_main_missing;
+  if (count == 0) return Ok{};
+  const std::string more = count > 1 ? str(", and ", count - 1, " more") : "";
+  return invalid(str(name, ": tensor ", quoted(missing[0], 400), " is missing", more,
+                     "; the model needs every one"));
+}
+
+std::map<std::string, std::int64_t> Inventory::bytes_by_format() const {
+  std::map<std::string, std::int64_t> bytes_of;
+  for (const Row& row : rows) bytes_of[row.format] += row.bytes;
+  return bytes_of;
+}
+
 bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source) {
   const std::string prefix = str("model.layers.", config.num_hidden_layers, ".");
   const std::span<const StoredTensor> tensors = source.tensors();
   return config.num_nextn_predict_layers > 0 &&
          std::any_of(tensors.begin(), tensors.end(),
                      [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
+}
+
+std::vector<ModelTensor> model_tensors(ModelConfig config, const TensorSource& source) {
+  if (!holds_mtp_layer(config, source)) config.num_nextn_predict_layers = 0;
+  return model_tensors(config);
 }
 
 Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint) {

@@ -1,6 +1,7 @@
 // Inventory: what a checkpoint holds, compared with what its config implies.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,22 @@ struct Inventory {
   std::vector<std::string> extra;    // stored tensors that nothing uses
   std::vector<std::string> ignored;  // known, and not needed (input_scale, ...)
   std::vector<std::string> faults;   // a sentence for each weight that is there and cannot be used
-  std::int64_t bytes = 0;            // of all stored tensors
+  // How many of both are not the MTP layer's: these come first.
+  std::size_t num_main_missing = 0, num_main_faults = 0;
+  std::int64_t bytes = 0;  // of all stored tensors
+
+  // Fails on the first fault or missing weight of the model, or of the model `with_mtp`, as loading
+  // would. `name`: of the checkpoint.
+  Status check_complete(const std::string& name, bool with_mtp) const;
+  std::map<std::string, std::int64_t> bytes_by_format() const;
 };
 
 // True if the config announces an MTP layer and some of it is there: files that other programs
 // saved often lack all of it.
 bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source);
+
+// The tensors that `config` implies, without the MTP layer's where `source` has none of them.
+std::vector<ModelTensor> model_tensors(ModelConfig config, const TensorSource& source);
 
 // Looks at names, types, shapes and scalar scales, not at the weights. Fails if the config implies
 // more tensors than any checkpoint has.

@@ -105,6 +105,27 @@ TEST_F(InventoryTest, an_mtp_layer_that_is_not_there_is_not_missing_tensor_by_te
   EXPECT_TRUE(inventory.missing.empty());
 }
 
+TEST_F(InventoryTest, a_draft_layer_must_be_whole_only_where_it_is_used) {
+  auto tensors = tensors_of(config_, Release::kBF16);
+  std::erase_if(tensors, [](const TestTensor& t) {
+    return t.name == "model.layers.2.mlp.gate.weight" || t.name == "model.layers.2.enorm.weight";
+  });
+  const Inventory lacking = take(tensors);
+  EXPECT_TRUE(lacking.check_complete("m", false).ok());
+  EXPECT_EQ(lacking.check_complete("m", true).error().message,
+            str("m: tensor ", quoted(lacking.missing[0]),
+                " is missing, and 1 more; the model needs every one"));
+  for (TestTensor& t : tensors) {
+    if (t.name == "model.layers.2.eh_proj.weight") t.shape = "[512]";
+  }
+  const Inventory faulty = take(tensors);
+  EXPECT_TRUE(faulty.check_complete("m", false).ok());
+  EXPECT_EQ(faulty.check_complete("m", true).error().message, faulty.faults[0]);
+  std::erase_if(tensors, [](const TestTensor& t) { return t.name == "lm_head.weight"; });
+  EXPECT_EQ(take(tensors).check_complete("m", false).error().message,
+            "m: tensor \"lm_head\" is missing; the model needs every one");
+}
+
 TEST_F(InventoryTest, a_tied_head_is_not_missing_and_further_mtp_layers_are_known) {
   auto tensors = tensors_of(config_, Release::kBF16);
   std::erase_if(tensors, [](const TestTensor& t) { return t.name == "lm_head.weight"; });

@@ -55,10 +55,7 @@ class Checker {
     GLINT_TRY(checkpoint_, Checkpoint::open(options_.dir));
     GLINT_TRY(const Inventory inventory, take_inventory(config_, *checkpoint_));
     out_.bytes = inventory.bytes;
-    table_ = model_tensors(config_);
-    std::erase_if(table_, [&](const ModelTensor& tensor) {
-      return config_.is_mtp(tensor.layer) && !inventory.has_mtp;
-    });
+    table_ = model_tensors(config_, checkpoint_->source());
     check_names(inventory);
     open_weights();
     check_scales();

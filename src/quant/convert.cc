@@ -130,20 +130,12 @@ Status Conversion::State::check_other_files() const {
 
 Status Conversion::State::check_complete() {
   GLINT_TRY(const Inventory inventory, take_inventory(config, *checkpoint));
-  if (!inventory.faults.empty()) return invalid(inventory.faults[0]);
-  if (!inventory.missing.empty()) {
-    return invalid(str(options.source, " lacks ", inventory.missing.size(),
-                       " of the weights that its config.json implies, the first is ",
-                       inventory.missing[0]));
-  }
+  GLINT_TRY_STATUS(inventory.check_complete(options.source, true));
   if (options.recipe.mtp == MtpChoice::kConvert && !inventory.has_mtp) {
     // Asked for or not: there is nothing to convert, and nothing is half done.
     options.recipe.mtp = MtpChoice::kExclude;
   }
-  table = model_tensors(config);
-  std::erase_if(table, [&](const ModelTensor& tensor) {
-    return config.is_mtp(tensor.layer) && !inventory.has_mtp;
-  });
+  table = model_tensors(config, checkpoint->source());
   return check_stored_formats(inventory);
 }
 

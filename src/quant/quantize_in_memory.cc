@@ -27,10 +27,7 @@ class OwningSource final : private Memory, public MemorySource {
 
 Result<Checkpoint> quantize_in_memory(Checkpoint source, const ModelConfig& config,
                                       const Recipe& recipe, ThreadPool& pool) {
-  std::vector<ModelTensor> table = model_tensors(config);
-  const bool has_mtp = holds_mtp_layer(config, source.source());
-  std::erase_if(table,
-                [&](const ModelTensor& tensor) { return config.is_mtp(tensor.layer) && !has_mtp; });
+  const std::vector<ModelTensor> table = model_tensors(config, source.source());
   GLINT_TRY(const std::vector<bool> quantized, choose_quantized(recipe, config, table));
   GLINT_TRY(
       const OutputPlan plan,
