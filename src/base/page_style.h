@@ -62,4 +62,11 @@ inline std::string figure(const std::string& value, const std::string& meaning) 
   return str("<div><b>", escape_html(value), "</b><span>", escape_html(meaning), "</span></div>\n");
 }
 
+// A card; `body` is HTML.
+inline std::string page_section(std::string_view title, std::string_view meaning,
+                                std::string_view body) {
+  return str("<section>\n<h2>", escape_html(title), "</h2>\n<p>", escape_html(meaning), "</p>\n",
+             body, "</section>\n");
+}
+
 }  // namespace glint

@@ -110,11 +110,6 @@ std::string table(const Shown& shown) {
   return out + "</table>\n</section>\n";
 }
 
-std::string section(const std::string& title, const std::string& meaning, const Chart& chart) {
-  return str("<section>\n<h2>", escape_html(title), "</h2>\n<p>", escape_html(meaning), "</p>\n",
-             svg_chart(chart), "</section>\n");
-}
-
 // The colours of the runs, where there are several.
 std::string legend(const Shown& shown) {
   if (!shown.compares()) return "";
@@ -141,8 +136,7 @@ std::string curve(const Shown& shown, const std::string& title, const std::strin
          shown.run_of(*m)});
   }
   if (chart.points.empty()) return "";
-  return str("<section>\n<h2>", escape_html(title), "</h2>\n<p>", escape_html(meaning), "</p>\n",
-             legend(shown), svg_chart(chart), "</section>\n");
+  return page_section(title, meaning, legend(shown) + svg_chart(chart));
 }
 
 // None where no answer has the latency: a point at 0 would be the best.
@@ -182,7 +176,7 @@ std::string histogram(const std::string& title, const std::string& meaning,
                             100 * count / static_cast<double>(values.size()),
                             str(formatted("%.3g to %.3g ms: ", from, to), count)});
   }
-  return section(title, meaning, chart);
+  return page_section(title, meaning, svg_chart(chart));
 }
 
 std::string distributions(const Measurement& m) {
@@ -234,13 +228,14 @@ std::string timeline(const Measurement& m) {
     }
     marks += "</g>\n";
   }
-  return str("<section>\n<h2>Timeline</h2>\n<p>Every request",
-             step > 1 ? str(" (one of ", step, ")") : "",
-             ", in the order in which they were sent: grey until its first chunk, then blue; red "
-             "where it failed. The width is ",
-             formatted("%.2f", seconds), " s.</p>\n<svg viewBox=\"0 0 ", kLineWidth, " ",
-             formatted("%.2f", y), "\" role=\"img\" aria-label=\"Timeline of the requests\">\n",
-             marks, "</svg>\n</section>\n");
+  return page_section(
+      "Timeline",
+      str("Every request", step > 1 ? str(" (one of ", step, ")") : "",
+          ", in the order in which they were sent: grey until its first chunk, then blue; red "
+          "where it failed. The width is ",
+          formatted("%.2f", seconds), " s."),
+      str("<svg viewBox=\"0 0 ", kLineWidth, " ", formatted("%.2f", y),
+          "\" role=\"img\" aria-label=\"Timeline of the requests\">\n", marks, "</svg>\n"));
 }
 
 }  // namespace

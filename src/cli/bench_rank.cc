@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/option_value.h"
+#include "base/statistics.h"
 #include "base/str.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
-#include "runtime/bench_local.h"
 #include "runtime/emulated_rank.h"
 #include "runtime/memory_plan.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/seconds.h"
+#include "base/statistics.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/apart.h"

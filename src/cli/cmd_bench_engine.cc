@@ -1,5 +1,6 @@
 // glint bench engine: what scheduling and threads cost per step, without a model.
 #include "base/json.h"
+#include "base/statistics.h"
 #include "base/str.h"
 #include "cli/apart.h"
 #include "cli/command.h"
@@ -9,7 +10,6 @@
 #include "cli/result_file.h"
 #include "engine/bench_engine.h"
 #include "runtime/bench_gaps.h"
-#include "runtime/bench_local.h"
 
 namespace glint {
 namespace {

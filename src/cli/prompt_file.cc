@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file.h"
 #include "base/json.h"
+#include "base/line_file.h"
 #include "base/str.h"
 #include "cli/conversation.h"
 #include "text/template/chat_template.h"
@@ -18,22 +18,17 @@ class Reader {
   explicit Reader(const PromptFile& file) : file_(file) {}
 
   Result<Prompts> read() {
-    constexpr std::size_t kMaxBytes = std::size_t{8} << 30;
-    GLINT_TRY(const std::string contents, read_file(file_.path, kMaxBytes));
-    int number = 0;
+    GLINT_TRY(const LineFile file, read_lines(file_.path));
     std::optional<bool> is_jsonl;
-    for (std::string_view line : split(contents, '\n')) {
-      ++number;
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      if (trimmed(line).empty()) continue;
+    for (const LineFile::Line& line : file.lines) {
       if (!is_jsonl) {
-        const auto first = parse_json(line);
+        const auto first = parse_json(line.text);
         is_jsonl = (first.ok() && first.value().is_object()) || file_.path.ends_with(".jsonl") ||
                    file_.path.ends_with(".json");
       }
-      Result<std::vector<TokenId>> read = *is_jsonl ? parse_line(line) : encode(line);
-      GLINT_TRY(auto ids, std::move(read).in(str(file_.path, ", line ", number)));
-      add(std::move(ids), number);
+      Result<std::vector<TokenId>> read = *is_jsonl ? parse_line(line.text) : encode(line.text);
+      GLINT_TRY(auto ids, std::move(read).in(file.where(line)));
+      add(std::move(ids), line.number);
     }
     if (prompts_.ids.empty()) return invalid(str(file_.path, " holds no prompt"));
     return std::move(prompts_);

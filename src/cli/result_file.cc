@@ -4,9 +4,9 @@
 
 #include "backends/cuda/cuda_ops.h"
 #include "base/file.h"
+#include "base/statistics.h"
 #include "doctor/facts_json.h"
 #include "doctor/look.h"
-#include "runtime/bench_local.h"
 
 namespace glint {
 namespace {

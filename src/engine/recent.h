@@ -2,9 +2,9 @@
 // move.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <vector>
+
+#include "base/statistics.h"
 
 namespace glint {
 
@@ -22,9 +22,8 @@ class Recent {
   // For an even number of values, the lower middle one; 0 if there is none.
   double median() const {
     if (empty()) return 0;
-    std::vector<double> sorted(values_.begin(), values_.begin() + size_);
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[static_cast<std::size_t>((size_ - 1) / 2)];
+    std::vector<double> values(values_.begin(), values_.begin() + size_);
+    return quantile(values, 0.5);
   }
 
  private:

@@ -31,13 +31,4 @@ RowDivergence compare_rows(std::span<const float> ref, std::span<const float> lo
           .top = static_cast<TokenId>(top - logits.begin())};
 }
 
-double quantile(std::span<float> values, double share) {
-  GLINT_CHECK(!values.empty() && share > 0 && share <= 1, "a quantile needs values");
-  const double rank = std::ceil(share * static_cast<double>(values.size()));
-  const auto at =
-      values.begin() + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(rank) - 1, 0);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
 }  // namespace glint

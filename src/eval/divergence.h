@@ -18,8 +18,4 @@ struct RowDivergence {
 RowDivergence compare_rows(std::span<const float> ref, std::span<const float> logits,
                            TokenId target);
 
-// The smallest of `values` that at least `share` (0 < share <= 1) of them do not exceed (nearest
-// rank). Reorders them; there must be one.
-double quantile(std::span<float> values, double share);
-
 }  // namespace glint

@@ -42,21 +42,9 @@ TEST(Divergence, what_is_not_finite_shows) {
   EXPECT_FALSE(std::isfinite(compare_rows(good, never, 0).kl));
 }
 
-TEST(Divergence, quantiles_are_of_nearest_rank) {
-  std::vector<float> values;
-  for (int i = 200; i >= 1; --i) values.push_back(static_cast<float>(i));
-  EXPECT_EQ(quantile(values, 0.99), 198);
-  EXPECT_EQ(quantile(values, 0.5), 100);
-  EXPECT_EQ(quantile(values, 1), 200);
-  EXPECT_EQ(quantile(values, 1e-9), 1);
-  std::vector<float> one = {3};
-  EXPECT_EQ(quantile(one, 0.99), 3);
-}
-
 TEST(DivergenceDeathTest, rows_of_two_vocabularies_are_a_bug) {
   const std::vector<float> two = {1, 2}, three = {1, 2, 3};
   EXPECT_DEATH(compare_rows(two, three, 0), "one vocabulary");
-  EXPECT_DEATH(quantile({}, 0.5), "needs values");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.h"
 #include "base/str.h"
 #include "eval/divergence.h"
 #include "runtime/score.h"

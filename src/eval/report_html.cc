@@ -49,10 +49,6 @@ std::string comparison(const EvalReport& report) {
       "</table>\n</section>\n");
 }
 
-std::string section(const char* title, const char* meaning, const Chart& chart) {
-  return str("<section>\n<h2>", title, "</h2>\n<p>", meaning, "</p>\n", svg_chart(chart));
-}
-
 std::string layer_section(const Evaluation& r) {
   Chart chart = {.title = "Relative error of the residual stream after each layer",
                  .y_label = "relative error",
@@ -67,13 +63,12 @@ std::string layer_section(const Evaluation& r) {
     chart.points.push_back({label, r.layer_error[i], name + ": " + value});
     table += cells({name, value});
   }
-  return str(section("Layers",
-                     "How far the residual stream is from the reference's after each layer: the "
-                     "length of the difference over the length of the reference's, at positions "
-                     "evenly spaced over the text.",
-                     chart),
-             "<details><summary>as numbers</summary>\n<table>\n", table,
-             "</table></details>\n</section>\n");
+  return page_section("Layers",
+                      "How far the residual stream is from the reference's after each layer: the "
+                      "length of the difference over the length of the reference's, at positions "
+                      "evenly spaced over the text.",
+                      str(svg_chart(chart), "<details><summary>as numbers</summary>\n<table>\n",
+                          table, "</table></details>\n"));
 }
 
 std::string distribution_section(const Evaluation& r) {
@@ -88,11 +83,11 @@ std::string distribution_section(const Evaluation& r) {
          str(formatted("%.1e", span.from), " to ", formatted("%.1e", span.to), ": ",
              with_commas(span.rows), " positions, ", formatted("%.2f %%", share))});
   }
-  return section("Distribution",
-                 "How many positions of the text diverge by how much. A long tail to the right "
-                 "means few positions that are changed much.",
-                 chart) +
-         "</section>\n";
+  return page_section(
+      "Distribution",
+      "How many positions of the text diverge by how much. A long tail to the right "
+      "means few positions that are changed much.",
+      svg_chart(chart));
 }
 
 std::string position_section(const Evaluation& r) {
@@ -106,11 +101,11 @@ std::string position_section(const Evaluation& r) {
          str("positions ", span.first, " to ", span.last, ": ", formatted("%.3e", span.mean_kl),
              " over ", with_commas(span.rows))});
   }
-  return section("Position",
-                 "The mean divergence along the sequence. A line that climbs means an error that "
-                 "grows with the context.",
-                 chart) +
-         "</section>\n";
+  return page_section(
+      "Position",
+      "The mean divergence along the sequence. A line that climbs means an error that "
+      "grows with the context.",
+      svg_chart(chart));
 }
 
 }  // namespace

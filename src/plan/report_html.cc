@@ -9,11 +9,6 @@
 namespace glint {
 namespace {
 
-std::string section(const char* title, const std::string& meaning, const Chart& chart) {
-  return str("<section>\n<h2>", title, "</h2>\n<p>", escape_html(meaning), "</p>\n",
-             svg_chart(chart), "</section>\n");
-}
-
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 Chart memory_chart(const Deployment& d) {
@@ -80,17 +75,19 @@ std::string to_html(const PlanReport& r) {
                               escape_html(str(o.format, ", ", describe(o.layout), ". ",
                                               d.fits ? "It fits." : "It does not fit: " + d.limit)),
                               "</p>\n");
-  page += section("Memory of a device", "Weights by role, what steps take, and the cache.",
-                  memory_chart(d));
+  page += page_section("Memory of a device", "Weights by role, what steps take, and the cache.",
+                       svg_chart(memory_chart(d)));
   if (!d.decode.empty()) {
-    page += section("Step time over batch",
-                    str("The least time of a step in which every sequence gets one token: ",
-                        o.input_len, " tokens in, ", o.output_len, " out. Engines are slower."),
-                    step_chart(d));
+    page += page_section(
+        "Step time over batch",
+        str("The least time of a step in which every sequence gets one token: ", o.input_len,
+            " tokens in, ", o.output_len, " out. Engines are slower."),
+        svg_chart(step_chart(d)));
   }
   if (d.cache_tokens > 0) {
-    page += section("Context over concurrency",
-                    "How long each sequence can be when so many run at once.", context_chart(d));
+    page += page_section("Context over concurrency",
+                         "How long each sequence can be when so many run at once.",
+                         svg_chart(context_chart(d)));
   }
   page += str("<section>\n<details><summary>as numbers</summary>\n<pre style=\"overflow-x: auto\">",
               escape_html(to_text(r)), "</pre>\n</details>\n</section>\n", kPageEnd);

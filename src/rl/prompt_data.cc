@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file.h"
 #include "base/json.h"
+#include "base/line_file.h"
 #include "base/parse_number.h"
 #include "base/str.h"
 #include "rl/rewards/reward.h"
@@ -124,14 +124,8 @@ class RowReader {
 
 Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options) {
   GLINT_TRY(const Slice slice, parse_slice(options.path));
-  GLINT_TRY(const std::string contents, read_file(slice.path));
-  std::vector<std::pair<std::string_view, int>> rows;
-  int number = 0;
-  for (const std::string_view line : split(contents, '\n')) {
-    ++number;
-    if (!trimmed(line).empty()) rows.emplace_back(line, number);
-  }
-  const auto count = static_cast<std::int64_t>(rows.size());
+  GLINT_TRY(const LineFile file, read_lines(slice.path));
+  const std::int64_t count = std::ssize(file.lines);
   const auto place = [&](std::int64_t bound) {
     return std::clamp<std::int64_t>(bound < 0 ? bound + count : bound, 0, count);
   };
@@ -142,9 +136,9 @@ Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& opt
   RowReader reader(options, std::move(tokenizer));
   std::vector<TrainPrompt> prompts;
   for (std::int64_t i = begin; i < end; ++i) {
-    const auto& [line, at] = rows[static_cast<std::size_t>(i)];
-    GLINT_TRY(TrainPrompt prompt, reader.read(line).in(str(slice.path, ", line ", at)));
-    prompt.line = at;
+    const LineFile::Line& line = file.lines[static_cast<std::size_t>(i)];
+    GLINT_TRY(TrainPrompt prompt, reader.read(line.text).in(file.where(line)));
+    prompt.line = line.number;
     prompts.push_back(std::move(prompt));
   }
   return prompts;

@@ -119,8 +119,7 @@ std::string section(const Curve& curve, Lines lines, const char* x_label) {
              formatted(": %.4g", value))});
   }
   if (chart.points.empty()) return {};
-  return str("<section>\n<h2>", curve.title, "</h2>\n<p>", curve.meaning, "</p>\n",
-             svg_chart(chart), "</section>\n");
+  return page_section(curve.title, curve.meaning, svg_chart(chart));
 }
 
 constexpr Curve kEval = {"Evaluation", "Mean reward of the same prompts with the same draws.",
@@ -199,10 +198,9 @@ std::string eval_samples(const std::vector<Json>& samples) {
     }
     rows += "</tr>\n";
   }
-  return str(
-      "<section>\n<h2>Answers as it learns</h2>\n<p>The first answer to the same prompts, "
-      "drawn alike in each evaluation.</p>\n",
-      table(head, rows), "</section>\n");
+  return page_section("Answers as it learns",
+                      "The first answer to the same prompts, drawn alike in each evaluation.",
+                      table(head, rows));
 }
 
 // The best and the worst answer of one group, in each of the newest rounds.
@@ -219,10 +217,10 @@ std::string rollout_samples(const std::vector<Json>& samples) {
                 answer_cell(answers[1]), "</tr>\n");
   }
   if (rows.empty()) return {};
-  return str(
-      "<section>\n<h2>Answers of one group</h2>\n<p>The best and the worst of answers to one "
-      "prompt, in the newest rounds: the difference is what is learned.</p>\n",
-      table("<th>best</th><th>worst</th>", rows), "</section>\n");
+  return page_section("Answers of one group",
+                      "The best and the worst of answers to one prompt, in the newest rounds: the "
+                      "difference is what is learned.",
+                      table("<th>best</th><th>worst</th>", rows));
 }
 
 // The one that leaves the smallest gap; never the first or the last.

@@ -4,6 +4,7 @@
 
 #include "base/queue.h"
 #include "base/random.h"
+#include "base/statistics.h"
 #include "engine/engine.h"
 #include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
@@ -21,14 +22,6 @@ Request make_request(int index, const GapBench& bench, int vocab) {
   request.max_tokens = bench.steps;
   if (bench.reads_answers) request.sampling.bad_words = {{0, 0}};
   return request;
-}
-
-double quantile(std::vector<double>& values, double q) {
-  if (values.empty()) return 0;
-  const auto at =
-      values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
 }
 
 }  // namespace
@@ -67,8 +60,8 @@ Result<GapResult> bench_gaps(LoadedModel& model, const GapBench& bench) {
   }
   std::vector<double> gaps(executor.gaps().begin(), executor.gaps().end());
   return GapResult{.step_us = 1e6 * seconds / steps,
-                   .median_us = 1e6 * quantile(gaps, 0.5),
-                   .p99_us = 1e6 * quantile(gaps, 0.99),
+                   .median_us = gaps.empty() ? 0 : 1e6 * quantile(gaps, 0.5),
+                   .p99_us = gaps.empty() ? 0 : 1e6 * quantile(gaps, 0.99),
                    .count = gaps.size()};
 }
 

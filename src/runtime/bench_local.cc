@@ -155,12 +155,6 @@ Status measure(LoadedModel& model, BenchResult& result, std::span<CountOps* cons
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 Status check_lengths(const BenchOptions& options, const ModelConfig& model) {
   const auto largest = [](const std::vector<int>& of) {
     return of.empty() ? 0 : *std::max_element(of.begin(), of.end());

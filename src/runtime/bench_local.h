@@ -49,6 +49,4 @@ Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
                    const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report);
 
-double median(std::vector<double> values);
-
 }  // namespace glint

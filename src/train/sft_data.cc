@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/line_file.h"
 #include "base/str.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -26,15 +26,11 @@ class Reader {
       : file_(file), tokenizer_(std::move(tokenizer)) {}
 
   Result<SftData> read() {
-    constexpr std::size_t kMaxBytes = std::size_t{8} << 30;
-    GLINT_TRY(const std::string contents, read_file(file_.path, kMaxBytes));
+    GLINT_TRY(const LineFile file, read_lines(file_.path));
     SftData data;
-    data.hash = fnv1a(contents);
-    int number = 0;
-    for (const std::string_view line : split(contents, '\n')) {
-      ++number;
-      if (trimmed(line).empty()) continue;
-      GLINT_TRY(TrainSequence sequence, parse(line).in(str(file_.path, ", line ", number)));
+    data.hash = fnv1a(*file.contents);
+    for (const LineFile::Line& line : file.lines) {
+      GLINT_TRY(TrainSequence sequence, parse(line.text).in(file.where(line)));
       data.sequences.push_back(std::move(sequence));
     }
     if (data.sequences.empty()) return invalid(str(file_.path, " holds nothing to learn from"));

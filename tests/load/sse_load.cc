@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/seconds.h"
+#include "base/statistics.h"
 #include "net/http_server.h"
 
 namespace {
@@ -137,10 +138,6 @@ bool read_events(Stream& stream, std::vector<float>& gaps) {
     }
     if (n < static_cast<ssize_t>(sizeof bytes)) return true;
   }
-}
-
-float quantile(const std::vector<float>& sorted, double q) {
-  return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1))];
 }
 
 int run_generator(const Options& options, int in) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/seconds.h"
+#include "base/statistics.h"
 #include "ops/backward.h"
 #include "ops/conformance/cases.h"
 
@@ -119,10 +120,9 @@ CaseResult time(const Case& c, Backend& backend, const Noise& noise) {
   do {
     seconds.push_back(timed_run());
   } while (seconds_since(start) < (seconds.size() < 3 ? 2 : 0.25));
-  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
   return {.op = c.op,
           .name = c.name,
-          .seconds = seconds[seconds.size() / 2],
+          .seconds = median(std::move(seconds)),
           .cost = call.cost,
           .in_f32 = c.need.activations.has(DType::kF32)};
 }

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/seconds.h"
+#include "base/statistics.h"
 #include "base/str.h"
 
 namespace glint {
@@ -370,8 +371,7 @@ double seconds_of(Device& device, const OpCase& op) {
   const int repeats = static_cast<int>(std::clamp(kSample / (time(1) * calls), 1.0, 1e3));
   std::vector<double> seconds;
   for (int sample = 0; sample < kSamples; ++sample) seconds.push_back(time(repeats));
-  std::nth_element(seconds.begin(), seconds.begin() + kSamples / 2, seconds.end());
-  return seconds[kSamples / 2];
+  return median(std::move(seconds));
 }
 
 double copy_speed(const OpMemory& memory) {
