@@ -4,7 +4,6 @@
 
 #include "base/ceil_div.h"
 #include "base/file.h"
-#include "base/memory.h"
 #include "base/str.h"
 #include "cli/apart.h"
 #include "cli/backends.h"
@@ -253,19 +252,6 @@ Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions&
   return Ok{};
 }
 
-Result<DeviceModel> find_device_model(const Options& o) {
-  if (o.device == "cpu") {
-    return DeviceModel{.name = "cpu",
-                       .product = "this machine's memory",
-                       .memory = total_memory(),
-                       .source = "this machine; `glint bench local` measures its speed",
-                       .per_host = 1,
-                       .per_machine = 1};
-  }
-  if (const DeviceModel* const device = find_device(o.device)) return *device;
-  return invalid(str("--device ", quoted(o.device), " is not known; use ", device_names()));
-}
-
 Status run(const Options& o, Cli& cli) {
   GLINT_TRY_STATUS(check_ranges(o));
   GLINT_TRY_STATUS(check_launch(o));
@@ -273,7 +259,11 @@ Status run(const Options& o, Cli& cli) {
   const bool on_gpus = o.device != "cpu";
   const int ranks = launches ? std::max(o.tp, 1) * o.dp * o.pp : 1;
   DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
-  GLINT_TRY(d.device, find_device_model(o));
+  const std::optional<DeviceModel> device = find_device(o.device);
+  if (!device) {
+    return invalid(str("--device ", quoted(o.device), " is not known; use ", device_names()));
+  }
+  d.device = *device;
   GLINT_TRY(const Subject subject, find_subject(o, cli));
   d.layout = {.tp = o.tp, .cp = o.cp, .ep = o.ep, .pp = o.pp, .dp = o.dp};
   if (!o.tp) GLINT_TRY_STATUS(settle_tp(o, subject.config, d));

@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "base/file.h"
-#include "base/memory.h"
 #include "base/option_value.h"
 #include "base/seconds.h"
 #include "base/str.h"
@@ -155,9 +154,9 @@ Result<int> whole(const Launch& launch, const std::string& flag, int otherwise) 
   return number;
 }
 
-Result<TrainPlanOptions> plan_options(const Launch& launch, const DeviceModel& device) {
+Result<TrainPlanOptions> plan_options(const Launch& launch) {
   const LaunchOptions& o = launch.options;
-  TrainPlanOptions p = {.model = o.model_name, .device = device};
+  TrainPlanOptions p = {.model = o.model_name, .device = *find_device(lower(o.hardware))};
   GLINT_TRY(const int nodes, whole(launch, "actor-num-nodes", o.num_nodes));
   GLINT_TRY(p.gpus_per_node, whole(launch, "actor-num-gpus-per-node", o.num_gpus_per_node));
   p.layout.gpus = launch.on_cpu ? 1 : nodes * p.gpus_per_node;
@@ -190,14 +189,6 @@ Result<TrainPlanOptions> plan_options(const Launch& launch, const DeviceModel& d
   p.fp8_rollout = o.fp8_rollout;
   p.on_trainer = !launch.on_cpu && launch.planned.empty();
   return p;
-}
-
-DeviceModel device_of(const LaunchOptions& o) {
-  if (o.hardware != "cpu") return *find_device(lower(o.hardware));
-  return {.name = "cpu",
-          .product = "this machine's memory",
-          .memory = total_memory(),
-          .source = "this machine"};
 }
 
 Status check(const LaunchOptions& o) {
@@ -333,7 +324,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   }
   launch.planned = launch.args.planned;
 
-  GLINT_TRY(const TrainPlanOptions plan, plan_options(launch, device_of(o)));
+  GLINT_TRY(const TrainPlanOptions plan, plan_options(launch));
   GLINT_TRY(launch.plan, plan_training(*config, plan));
   if (o.fp8_rollout) {
     launch.args.options.insert(launch.args.options.end(), {"--fp8-rollout", "--parity-gate=0.03"});

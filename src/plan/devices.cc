@@ -1,5 +1,6 @@
 #include "plan/devices.h"
 
+#include "base/memory.h"
 #include "base/str.h"
 
 namespace glint {
@@ -36,11 +37,17 @@ constexpr DeviceModel kDevices[] = {
 
 }  // namespace
 
-const DeviceModel* find_device(std::string_view name) {
+std::optional<DeviceModel> find_device(std::string_view name) {
   for (const DeviceModel& device : kDevices) {
-    if (device.name == name) return &device;
+    if (device.name == name) return device;
   }
-  return nullptr;
+  if (name != "cpu") return {};
+  return DeviceModel{.name = "cpu",
+                     .product = "this machine's memory",
+                     .memory = total_memory(),
+                     .source = "this machine; `glint bench local` measures its speed",
+                     .per_host = 1,
+                     .per_machine = 1};
 }
 
 std::string device_names() {

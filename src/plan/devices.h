@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,10 +20,12 @@ struct DeviceModel {
   int per_host = 8;                   // devices that the link joins
   double network = 50e9;              // bytes of a device to other hosts, one direction: 400 Gb/s
   int per_machine = 8;                // devices of one operating system
+
+  bool is_host() const { return name == "cpu"; }
 };
 
-// Null: not known.
-const DeviceModel* find_device(std::string_view name);
+// "cpu" is this machine. None: not known.
+std::optional<DeviceModel> find_device(std::string_view name);
 // "h100, h200, ..., cpu"
 std::string device_names();
 

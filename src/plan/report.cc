@@ -27,7 +27,7 @@ std::string memory_table(const Deployment& d) {
   text += row("KV cache", cache, cache * n);
   text += row("activations and scratch", work - graphs, (work - graphs) * n);
   if (graphs > 0) text += row("CUDA graphs", graphs, graphs * n);
-  text += row(d.options.device.name == "cpu" ? "memory used" : "VRAM used", weights + cache + work,
+  text += row(d.options.device.is_host() ? "memory used" : "VRAM used", weights + cache + work,
               d.all_weights + (cache + work) * n);
   return text;
 }

@@ -167,7 +167,7 @@ class Planner {
                            .share_is_static = true};
     if (o_.on_trainer) d.layout = trainer;
     // One process holds both at once.
-    if (o_.device.name == "cpu") {
+    if (o_.device.is_host()) {
       const auto memory = static_cast<double>(o_.device.memory);
       d.memory_share =
           std::max(0.01, 1 - kFreeShare - static_cast<double>(plan_.gpu.total()) / memory);
@@ -176,7 +176,7 @@ class Planner {
     return Ok{};
   }
 
-  bool is_gpu() const { return o_.device.name != "cpu"; }
+  bool is_gpu() const { return !o_.device.is_host(); }
   std::string more_machines() const {
     return is_gpu() ? "more nodes take less of each GPU" : "a machine with more memory is needed";
   }

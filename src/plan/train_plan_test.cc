@@ -98,11 +98,11 @@ TEST(TrainPlan, AnEngineOfAllGpusNeedsMoreNodes) {
 
 TEST(TrainPlan, AMachineWithoutGpusIsToldOfMemory) {
   TrainPlanOptions options = {.model = "GLM-5_4layer",
-                              .device = *find_device("h200"),
+                              .device = *find_device("cpu"),
                               .layout = {.gpus = 1},
                               .tokens_per_gpu = 64,
                               .response_len = 100};
-  options.device.name = "cpu";
+  EXPECT_EQ(options.device.per_host * options.device.per_machine, 1);
   const auto misfit = [&](std::int64_t memory) {
     options.device.memory = memory;
     return planned(options, "GLM-5_4layer").misfit;

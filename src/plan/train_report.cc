@@ -12,7 +12,7 @@ std::string seconds(double s) { return formatted(s < 10 ? "%.2f s" : "%.0f s", s
 
 std::string memory(const TrainPlan& p) {
   const TrainMemory& m = p.gpu;
-  const bool is_gpu = p.options.device.name != "cpu";
+  const bool is_gpu = !p.options.device.is_host();
   std::string text = is_gpu ? str("\nMemory of a GPU when it trains (stage ", p.stage + 1, " of ",
                                   p.stage_layers.size(), ", which needs most)\n")
                             : "\nMemory of the process when it trains\n";
@@ -32,7 +32,7 @@ std::string memory(const TrainPlan& p) {
 
 std::string engine(const TrainPlan& p) {
   const Deployment& e = p.engine;
-  const bool is_gpu = p.options.device.name != "cpu";
+  const bool is_gpu = !p.options.device.is_host();
   const std::string engines = p.options.on_trainer ? "the GPUs that train, divided as they are"
                                                    : str(counted(p.engines, "engine"), " of ",
                                                          p.options.engine_gpus, " GPUs");
@@ -75,7 +75,7 @@ std::string times(const TrainPlan& p) {
 std::string to_text(const TrainPlan& p) {
   const TrainPlanOptions& o = p.options;
   const TrainLayout& l = o.layout;
-  const bool is_gpu = o.device.name != "cpu";
+  const bool is_gpu = !o.device.is_host();
   std::string text = is_gpu ? str(o.model, " on ", l.gpus, " x ", o.device.product, "\n")
                             : str(o.model, " on this machine, one process\n");
   text += line("layout", str(describe(l), "  (expert TP ", l.etp, ", DP ", l.dp(), ", expert DP ",
