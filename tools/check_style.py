@@ -46,7 +46,7 @@ WRAPPED = {
     "xgrammar/": r"src/text/.*",
     "prometheus/": r"src/server/.*",
     "histedit": r"src/cli/.*",
-    "xxhash": r"src/quant/file_hash\.cc",
+    "xxhash": r"src/quant/xxh128\.cc",
     "cuda": r"src/backends/cuda/.*",
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/seconds.h"
 #include "base/str.h"
-#include "hub/file_hash.h"
+#include "hub/content_hash.h"
 
 namespace glint {
 namespace {

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/owned_fd.h"
 #include "base/str.h"
-#include "hub/file_hash.h"
+#include "hub/content_hash.h"
 #include "net/file_limit.h"
 
 namespace glint {

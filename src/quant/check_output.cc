@@ -14,9 +14,9 @@
 #include "checkpoint/verify.h"
 #include "model/inventory.h"
 #include "quant/check_descriptors.h"
-#include "quant/file_hash.h"
 #include "quant/manifest.h"
 #include "quant/matchers.h"
+#include "quant/xxh128.h"
 
 namespace glint {
 namespace {

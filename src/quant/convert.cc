@@ -20,9 +20,9 @@
 #include "checkpoint/other_files.h"
 #include "model/inventory.h"
 #include "quant/descriptors.h"
-#include "quant/file_hash.h"
 #include "quant/output_plan.h"
 #include "quant/source_identity.h"
+#include "quant/xxh128.h"
 
 namespace glint {
 namespace {

@@ -13,8 +13,8 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/test_files.h"
 #include "quant/check_output.h"
-#include "quant/file_hash.h"
 #include "quant/testing.h"
+#include "quant/xxh128.h"
 
 namespace glint {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "quant/file_hash.h"
+#include "quant/xxh128.h"
 
 namespace glint {
 

@@ -14,7 +14,7 @@
 #include "model/backends_under_test.h"
 #include "model/npy_data.h"
 #include "quant/convert.h"
-#include "quant/file_hash.h"
+#include "quant/xxh128.h"
 #include "runtime/score.h"
 
 namespace glint {

@@ -1,4 +1,4 @@
-#include "hub/file_hash.h"
+#include "hub/content_hash.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace glint {
 namespace {
 
-TEST(FileHash, is_what_git_and_sha256sum_say) {
+TEST(ContentHash, is_what_git_and_sha256sum_say) {
   const TestDir folder;
   const std::string path = folder.write("x", "hello\n");
   bool stopped = false;

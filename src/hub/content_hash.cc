@@ -1,4 +1,4 @@
-#include "hub/file_hash.h"
+#include "hub/content_hash.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-#include "quant/file_hash.h"
+#include "quant/xxh128.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
