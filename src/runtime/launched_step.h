@@ -30,7 +30,7 @@ struct LaunchedStep {
   Event passed = {};                         // with times_gaps: logits are there
   Event drawing = {};                        // and sampling begins
   Event computed = {};                       // the last op has run
-  Event done = {};                           // both are there
+  Event done = {};                           // all that is read back is there
   bool is_begun = false;                     // later stages still run it
   bool is_unread = false;
   std::optional<Error> failure = {};  // it came to nothing

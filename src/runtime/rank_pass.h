@@ -26,7 +26,7 @@ struct RankPass {
     kMoveExperts,    // of `layer`, to `slots`
     kRecordGraphs,   // `graph_sizes`, `graph_drafts`, `max_seq_len`, `routed`
   };
-  static constexpr int kNumKinds = 8;
+  static constexpr int kNumKinds = static_cast<int>(Kind::kRecordGraphs) + 1;
 
   Kind kind = Kind::kStep;
   std::vector<StepRows> shards = {};  // the rows of each
