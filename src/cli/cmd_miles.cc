@@ -24,7 +24,8 @@ Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli)
       prepare_command(info, own, options, asks_help ? help : std::span<const std::string>(), cli));
   if (!go_on) return Ok{};
   GLINT_TRY(TranslatedTrainArgs given, translate_train_args(args).in(info.name));
-  GLINT_TRY_STATUS(add_layout(given).in(info.name));
+  GLINT_TRY(const TrainPlanOptions sizes, read_sizes(given).in(info.name));
+  GLINT_TRY_STATUS(divide_among_ranks(sizes, given).in(info.name));
   if (!given.planned.empty()) {
     return unsupported(str(info.name, ": not built: ", joined(given.planned, "; ")));
   }

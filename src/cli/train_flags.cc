@@ -260,32 +260,27 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
         break;
     }
   }
-  const auto coef = out.values.find("kl-loss-coef"), use = out.values.find("use-kl-loss");
-  if (coef != out.values.end() && (use == out.values.end() || use->second != "true")) {
-    std::erase(out.options, "--kl-loss-coef=" + coef->second);
-    if (!same_value(coef->second, "0")) {
-      out.meaningless["there is no KL without --use-kl-loss"] += " --kl-loss-coef " + coef->second;
-    }
+  // Takes `flag` back, whose value counts nothing; where it is `neutral`, without a word.
+  const auto leave_out = [&](const char* flag, const char* reason, std::string_view neutral = "") {
+    const std::string value = out.value(flag);
+    if (value.empty()) return;
+    out.options.erase(std::ranges::find(out.options, str("--", flag, "=", value)));
+    if (!same_value(value, neutral)) out.meaningless[reason] += str(" --", flag, " ", value);
+  };
+  if (out.value("use-kl-loss") != "true") {
+    leave_out("kl-loss-coef", "there is no KL without --use-kl-loss", "0");
   }
-  const auto least = out.values.find("min-lr"), decay = out.values.find("lr-decay-style");
-  if (least != out.values.end() && decay != out.values.end() && decay->second == "constant") {
-    std::erase(out.options, "--min-lr=" + least->second);
-    if (!same_value(least->second, "0")) {
-      out.meaningless["--lr-decay-style is constant"] += " --min-lr " + least->second;
-    }
+  if (out.value("lr-decay-style") == "constant") {
+    leave_out("min-lr", "--lr-decay-style is constant", "0");
   }
-  const auto epochs = out.values.find("num-epoch");
-  if (epochs != out.values.end() && out.values.contains("num-rollout")) {
-    std::erase(out.options, "--num-epoch=" + epochs->second);
-    out.meaningless["--num-rollout is given"] += " --num-epoch " + epochs->second;
-  }
-  const auto seed = out.values.find("seed"), of_rollouts = out.values.find("rollout-seed");
-  if (seed != out.values.end() && of_rollouts != out.values.end()) {
-    std::erase_if(out.options, [](const std::string& one) { return one.starts_with("--seed="); });
-    out.options.push_back("--seed=" + of_rollouts->second);
-    out.meaningless["--rollout-seed is given"] += " --seed " + seed->second;
-  }
+  if (out.values.contains("num-rollout")) leave_out("num-epoch", "--num-rollout is given");
+  if (out.values.contains("rollout-seed")) leave_out("seed", "--rollout-seed is given");
   return out;
+}
+
+std::string TranslatedTrainArgs::value(const std::string& flag) const {
+  const auto found = values.find(flag);
+  return found == values.end() ? std::string() : found->second;
 }
 
 std::vector<std::string> default_options(const std::map<std::string, std::string>& values) {

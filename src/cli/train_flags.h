@@ -41,6 +41,9 @@ struct TranslatedTrainArgs {
   std::map<std::string, std::string> values;       // of every flag that was given, by its name
   std::map<std::string, std::string> meaningless;  // reason -> the flags, with values
   std::vector<std::string> planned;                // what was asked for and is not built
+
+  // Empty: not given.
+  std::string value(const std::string& flag) const;
 };
 
 // The last of two flags of one name counts. Fails on a name that is nobody's, with a

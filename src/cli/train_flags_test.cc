@@ -96,7 +96,7 @@ TEST(TrainFlags, RolloutsHaveTheirOwnSeed) {
 
 TEST(TrainFlags, TokensOfAGpuAreThoseOfEachRankOfAContext) {
   auto out = translate("--max-tokens-per-gpu 512 --context-parallel-size 2").value();
-  ASSERT_TRUE(add_layout(out).ok());
+  ASSERT_TRUE(divide_among_ranks(read_sizes(out).value(), out).ok());
   EXPECT_EQ(out.options[0], "--batch-tokens=1024");
 }
 

@@ -34,7 +34,8 @@ std::string new_run_id() {
 }
 
 // The groups that the launcher gives so many nodes.
-Status add_layout(const LaunchOptions& o, const ModelConfig& config, bool on_cpu, Words& words) {
+Status add_recipe_sizes(const LaunchOptions& o, const ModelConfig& config, bool on_cpu,
+                        Words& words) {
   TrainLayout l = {.tp = 4, .ep = o.num_gpus_per_node};
   if (on_cpu) {
     l = {};
@@ -144,38 +145,21 @@ void add_engine(const Launch& launch, bool is_small, Words& words) {
   if (!is_small) add(words, {"--rematerialize-param-from-master-weight"});
 }
 
-Result<int> whole(const Launch& launch, const std::string& flag, int otherwise) {
-  const std::string text = launch.value(flag);
-  if (text.empty()) return otherwise;
-  int number = 0;
-  if (!parse_option(text, number) || number < 1) {
-    return invalid(str("--", flag, " is ", quoted(text), "; expected a whole number from 1 up"));
-  }
-  return number;
-}
-
-Result<TrainPlanOptions> plan_options(const Launch& launch) {
+Result<TrainPlanOptions> plan_options(const Launch& launch, TrainPlanOptions p) {
   const LaunchOptions& o = launch.options;
-  TrainPlanOptions p = {.model = o.model_name, .device = *find_device(lower(o.hardware))};
-  GLINT_TRY(const int nodes, whole(launch, "actor-num-nodes", o.num_nodes));
-  GLINT_TRY(p.gpus_per_node, whole(launch, "actor-num-gpus-per-node", o.num_gpus_per_node));
-  p.layout.gpus = launch.on_cpu ? 1 : nodes * p.gpus_per_node;
+  p.model = o.model_name;
+  p.device = *find_device(lower(o.hardware));
+  if (launch.on_cpu) p.layout.gpus = 1;
   const std::pair<const char*, int*> numbers[] = {
-      {"tensor-model-parallel-size", &p.layout.tp},
-      {"pipeline-model-parallel-size", &p.layout.pp},
-      {"context-parallel-size", &p.layout.cp},
-      {"expert-model-parallel-size", &p.layout.ep},
-      {"expert-tensor-parallel-size", &p.layout.etp},
       {"decoder-last-pipeline-num-layers", &p.layout.last_stage_layers},
       {"max-tokens-per-gpu", &p.tokens_per_gpu},
       {"rollout-batch-size", &p.prompts},
       {"n-samples-per-prompt", &p.samples},
       {"rollout-num-gpus-per-engine", &p.engine_gpus}};
   for (const auto& [flag, field] : numbers) {
-    GLINT_TRY(*field, whole(launch, flag, *field));
+    GLINT_TRY(*field, whole_number(launch.args, flag, *field));
   }
-  GLINT_TRY(const int answer, whole(launch, "rollout-max-response-len", 32768));
-  p.response_len = answer;
+  GLINT_TRY(p.response_len, whole_number(launch.args, "rollout-max-response-len", 32768));
   const std::string share = launch.value("sglang-mem-fraction-static");
   if (!parse_option(share, p.engine_share) || !(p.engine_share > 0) || p.engine_share > 1) {
     return invalid(str("--sglang-mem-fraction-static is ", quoted(share),
@@ -274,10 +258,6 @@ std::vector<std::string> Launch::grpo() const {
   std::ranges::copy(default_options(args.values), std::back_inserter(words));
   return words;
 }
-std::string Launch::value(const std::string& flag) const {
-  const auto found = args.values.find(flag);
-  return found == args.values.end() ? std::string() : found->second;
-}
 
 Result<Launch> resolve_launch(const LaunchOptions& options) {
   Launch launch = {.options = options};
@@ -305,7 +285,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   Words words;
   const bool is_small = config->num_hidden_layers < 78;
   add_recipe(launch, is_small, words);
-  GLINT_TRY_STATUS(add_layout(o, *config, launch.on_cpu, words));
+  GLINT_TRY_STATUS(add_recipe_sizes(o, *config, launch.on_cpu, words));
   add_engine(launch, is_small, words);
   GLINT_TRY(Words given, split_words(o.extra_args));
   given.insert(given.begin(), o.flags.begin(), o.flags.end());
@@ -318,13 +298,14 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   note_meaningless(launch);
   if (launch.on_cpu) name_sizes(given, launch.args);
   note_short_answers(launch);
+  GLINT_TRY(const TrainPlanOptions sizes, read_sizes(launch.args));
   if (!launch.on_cpu) {
-    GLINT_TRY_STATUS(add_layout(launch.args));
+    GLINT_TRY_STATUS(divide_among_ranks(sizes, launch.args));
     launch.args.options.push_back("--backend=cuda");
   }
   launch.planned = launch.args.planned;
 
-  GLINT_TRY(const TrainPlanOptions plan, plan_options(launch));
+  GLINT_TRY(const TrainPlanOptions plan, plan_options(launch, sizes));
   GLINT_TRY(launch.plan, plan_training(*config, plan));
   if (o.fp8_rollout) {
     launch.args.options.insert(launch.args.options.end(), {"--fp8-rollout", "--parity-gate=0.03"});

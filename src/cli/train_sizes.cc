@@ -20,47 +20,57 @@ constexpr std::pair<const char*, const char*> kDecidedHere[] = {
 
 }  // namespace
 
-Status add_layout(TranslatedTrainArgs& args) {
-  const auto size_of = [&](const char* flag, int otherwise) -> Result<int> {
-    const auto at = args.values.find(flag);
-    if (at == args.values.end()) return otherwise;
-    int size = 0;
-    if (parse_option(at->second, size) && size >= 1 && size <= kMostSize) return size;
-    return invalid(str("--", flag, " is ", quoted(at->second),
-                       "; expected a whole number from 1 to ", kMostSize));
-  };
-  GLINT_TRY(const int etp, size_of("expert-tensor-parallel-size", 1));
-  if (etp > 1) args.planned.push_back(str("--expert-tensor-parallel-size ", etp));
-  for (const auto& [flag, reason] : kDecidedHere) {
-    const auto at = args.values.find(flag);
-    if (at != args.values.end()) args.meaningless[reason] += str(" --", flag, " ", at->second);
+Result<int> whole_number(const TranslatedTrainArgs& args, const std::string& flag, int otherwise,
+                         int most) {
+  const std::string text = args.value(flag);
+  int number = 0;
+  if (text.empty()) return otherwise;
+  if (parse_option(text, number) && number >= 1 && number <= most) return number;
+  return invalid(
+      str("--", flag, " is ", quoted(text), "; expected a whole number from 1 to ", most));
+}
+
+Result<TrainPlanOptions> read_sizes(const TranslatedTrainArgs& args) {
+  TrainPlanOptions sizes;
+  TrainLayout& l = sizes.layout;
+  for (const auto& [flag, size] : {std::pair("tensor-model-parallel-size", &l.tp),
+                                   {"pipeline-model-parallel-size", &l.pp},
+                                   {"context-parallel-size", &l.cp},
+                                   {"expert-model-parallel-size", &l.ep},
+                                   {"expert-tensor-parallel-size", &l.etp}}) {
+    GLINT_TRY(*size, whole_number(args, flag, 1, kMostSize));
   }
-  GLINT_TRY(const int tp, size_of("tensor-model-parallel-size", 1));
-  GLINT_TRY(const int pp, size_of("pipeline-model-parallel-size", 1));
-  GLINT_TRY(const int cp, size_of("context-parallel-size", 1));
-  GLINT_TRY(const int ep, size_of("expert-model-parallel-size", 1));
+  GLINT_TRY(const int nodes, whole_number(args, "actor-num-nodes", 1, kMostSize));
+  const int of_node = std::clamp(l.of_model() / nodes, 1, kMostSize);
+  GLINT_TRY(sizes.gpus_per_node, whole_number(args, "actor-num-gpus-per-node", of_node, kMostSize));
+  l.gpus = nodes * sizes.gpus_per_node;
+  return sizes;
+}
+
+Status divide_among_ranks(const TrainPlanOptions& sizes, TranslatedTrainArgs& args) {
+  const TrainLayout& l = sizes.layout;
+  if (l.etp > 1) args.planned.push_back(str("--expert-tensor-parallel-size ", l.etp));
+  for (const auto& [flag, reason] : kDecidedHere) {
+    const std::string value = args.value(flag);
+    if (!value.empty()) args.meaningless[reason] += str(" --", flag, " ", value);
+  }
   // There a batch has so many tokens of each of the `cp` ranks that share it.
   int tokens = 0;
-  if (const auto at = args.values.find("max-tokens-per-gpu");
-      at != args.values.end() && parse_option(at->second, tokens)) {
-    std::ranges::replace(args.options, "--batch-tokens=" + at->second,
-                         str("--batch-tokens=", std::int64_t{tokens} * cp));
+  if (const std::string value = args.value("max-tokens-per-gpu"); parse_option(value, tokens)) {
+    std::ranges::replace(args.options, "--batch-tokens=" + value,
+                         str("--batch-tokens=", std::int64_t{tokens} * l.cp));
   }
-  GLINT_TRY(const int nodes, size_of("actor-num-nodes", 1));
-  const std::int64_t of_model = std::int64_t{tp} * pp * cp;
-  GLINT_TRY(const std::int64_t of_node,
-            size_of("actor-num-gpus-per-node",
-                    static_cast<int>(std::clamp<std::int64_t>(of_model / nodes, 1, kMostSize))));
-  if (nodes * of_node % of_model != 0) {
-    return invalid(str("--actor-num-nodes ", nodes, " of ", of_node, " are ", nodes * of_node,
-                       " ranks, and tensor, pipeline and context parallel sizes ", tp, ", ", pp,
-                       " and ", cp, " need a multiple of ", of_model));
+  const int nodes = l.gpus / sizes.gpus_per_node;
+  if (l.gpus % l.of_model() != 0) {
+    return invalid(str("--actor-num-nodes ", nodes, " of ", sizes.gpus_per_node, " are ", l.gpus,
+                       " ranks, and tensor, pipeline and context parallel sizes ", l.tp, ", ", l.pp,
+                       " and ", l.cp, " need a multiple of ", l.of_model()));
   }
-  for (const auto& [name, size] : {std::pair<const char*, std::int64_t>("tp", tp),
-                                   {"dp", nodes * of_node / (tp * pp)},
-                                   {"cp", cp},
-                                   {"ep", ep},
-                                   {"pp", pp}}) {
+  for (const auto& [name, size] : {std::pair("tp", l.tp),
+                                   {"dp", l.gpus / (l.tp * l.pp)},
+                                   {"cp", l.cp},
+                                   {"ep", l.ep},
+                                   {"pp", l.pp}}) {
     if (size > 1) args.options.push_back(str("--", name, "=", size));
   }
   if (nodes > 1) args.options.push_back("--ranks=processes");

@@ -40,7 +40,7 @@ class Planner {
 
  private:
   Status divide() {
-    const int shards = l_.tp * l_.pp * l_.cp;
+    const int shards = l_.of_model();
     if (l_.gpus % shards != 0 || (l_.gpus / l_.pp) % (l_.ep * l_.etp) != 0) {
       return invalid(str(describe(l_), " does not divide ", l_.gpus,
                          " GPUs; TP x PP x CP and PP x EP x expert TP must"));

@@ -16,7 +16,8 @@ struct TrainLayout {
   int tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
   int last_stage_layers = 0;  // 0: as many as the others
 
-  int dp() const { return gpus / (tp * pp * cp); }
+  int of_model() const { return tp * pp * cp; }  // GPUs that hold one copy, but for experts
+  int dp() const { return gpus / of_model(); }
   int expert_dp() const { return gpus / (pp * ep * etp); }
 };
 
