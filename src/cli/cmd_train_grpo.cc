@@ -291,9 +291,10 @@ class Run {
   }
 
   Status loop() {
+    GLINT_TRY_STATUS(catch_up());
+    // The evaluation before them is no part of the rounds that are left.
     const auto start = Clock::now();
     const std::int64_t first = at_.round;
-    GLINT_TRY_STATUS(catch_up());
     while (at_.round < options_.num_rollout) {
       GLINT_TRY_STATUS(do_round());
       const double left = seconds_since(start) / static_cast<double>(at_.round - first) *

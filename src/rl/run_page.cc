@@ -280,7 +280,7 @@ std::string to_html(const RunPage& page, const std::vector<Json>& metrics,
   const Lines evals = lines_with(metrics, kEval.name);
   const std::string title = "GRPO of " + page.model;
   std::string state = str("Round ", page.rounds_done, " of ", page.rounds);
-  if (page.rounds_done < page.rounds && page.rounds_done > 0) {
+  if (page.rounds_done < page.rounds && page.seconds_left > 0) {
     state += str("; ", duration_text(page.seconds_left), " left");
   }
   const std::string refresh =

@@ -21,7 +21,7 @@ struct AnswerSample {
 struct RunPage {
   std::string model = {};
   std::int64_t rounds_done = 0, rounds = 0;
-  double seconds_left = 0;
+  double seconds_left = 0;  // 0: not known, as where a run begins or goes on
   // Pages that are served: the browser asks again every so many seconds; 0: never.
   int refresh_seconds = 0;
 };

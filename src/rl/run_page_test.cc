@@ -33,6 +33,7 @@ TEST(RunPage, ShowsRoundsEvaluationsAndSamples) {
   const std::string page = to_html(
       {.model = "tiny", .rounds_done = 2, .rounds = 4, .seconds_left = 61}, metrics, samples);
   EXPECT_NE(page.find("Round 2 of 4; 1 min 1 s left."), page.npos);
+  EXPECT_NE(to_html({.rounds_done = 2, .rounds = 4}, {}, {}).find("Round 2 of 4."), page.npos);
   EXPECT_NE(page.find("<b>0 of 200</b>"), page.npos);
   EXPECT_NE(page.find("<b>38 %</b><span>of groups teach nothing"), page.npos);
   EXPECT_NE(page.find("<title>after round 0: 0.25</title>"), page.npos);
