@@ -8,7 +8,7 @@
 namespace glint {
 namespace {
 
-constexpr double kLeastDeviation = 1e-8;  // of rewards that differ
+constexpr double kLeastDifference = 1e-8;  // of rewards that differ
 
 struct Moments {
   double mean = 0, deviation = 0;
@@ -29,17 +29,20 @@ Moments moments_of(std::span<const double> values) {
 }  // namespace
 
 std::vector<double> group_advantages(std::span<const double> rewards, bool by_deviation) {
-  const Moments m = moments_of(rewards);
   std::vector<double> advantages(rewards.size());
-  // The mean of equal rewards is one of them but for rounding, which is nothing to learn from.
-  if (m.deviation <= kLeastDeviation) return advantages;
+  if (!rewards_differ(rewards)) return advantages;
+  const Moments m = moments_of(rewards);
   const double divisor = by_deviation ? m.deviation + 1e-6 : 1;
   for (std::size_t i = 0; i < rewards.size(); ++i) advantages[i] = (rewards[i] - m.mean) / divisor;
   return advantages;
 }
 
 bool rewards_differ(std::span<const double> rewards) {
-  return moments_of(rewards).deviation > kLeastDeviation;
+  if (rewards.empty()) return false;
+  // Not by their deviation: the mean of equal rewards is one of them but for rounding, which is
+  // nothing to learn from, and grows with them.
+  const auto [least, most] = std::ranges::minmax(rewards);
+  return most - least > kLeastDifference;
 }
 
 double pass_rate(int n, int right, int k) {

@@ -12,7 +12,7 @@ namespace glint {
 // rewards do not differ, so also in a group of one.
 std::vector<double> group_advantages(std::span<const double> rewards, bool by_deviation);
 
-// Whether the group teaches anything: the rewards' deviation is above 1e-8. DAPO's dynamic sampling
+// Whether the group teaches anything: its rewards are more than 1e-8 apart. DAPO's dynamic sampling
 // (arXiv 2503.14476) trains on such groups only.
 bool rewards_differ(std::span<const double> rewards);
 

@@ -39,13 +39,14 @@ TEST(Advantage, WorkedByHand) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(normal[i], plain[i] / 0.5773512691896257, 1e-12);
   EXPECT_EQ(group_advantages(std::vector<double>{1, 1, 1}, true), std::vector<double>(3, 0.0));
   EXPECT_EQ(group_advantages(std::vector<double>{5}, true), std::vector<double>(1, 0.0));
-  // 0.1 is not quite the mean of eight of them.
-  for (const bool by_deviation : {false, true}) {
-    const std::vector<double> same(8, 0.1);
-    EXPECT_EQ(group_advantages(same, by_deviation), std::vector<double>(8, 0.0));
+  // Neither is quite the mean of eight of them.
+  for (const double reward : {0.1, 3e8 + 0.1}) {
+    const std::vector<double> same(8, reward);
+    EXPECT_FALSE(rewards_differ(same));
+    EXPECT_EQ(group_advantages(same, false), std::vector<double>(8, 0.0));
+    EXPECT_EQ(group_advantages(same, true), std::vector<double>(8, 0.0));
   }
   EXPECT_TRUE(rewards_differ(rewards));
-  EXPECT_FALSE(rewards_differ(std::vector<double>{0.1, 0.1, 0.1}));
   EXPECT_FALSE(rewards_differ(std::vector<double>{1}));
 }
 
