@@ -105,6 +105,10 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
     return str("weights take ", size(weights), ", activations ", size(d.rank.working_bytes()),
                " and the cache ", size(d.cache), ", and each device has ", size(o.device.memory));
   }
+  if (d.cache_tokens < kPageSize && o.cache_bytes) {
+    return str("--kv-cache-memory is ", size(*o.cache_bytes), ", and a page of ", kPageSize,
+               " tokens takes ", size(d.rank.page));
+  }
   if (d.cache_tokens < kPageSize) {
     return str("weights take ", size(weights), " and activations ", size(d.rank.working_bytes()),
                ", which leaves no room for a cache in ", size(budget));

@@ -182,6 +182,15 @@ TEST(Deployment, a_cache_that_is_too_large_is_named_as_such) {
   EXPECT_EQ(advice.back(), "NVFP4 experts fit on 4 (tp 4)");  // FP8 fits on what there is
 }
 
+TEST(Deployment, a_cache_without_room_for_a_page_is_named_as_such) {
+  DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
+  options.cache_bytes = std::int64_t{1} << 20;
+  const Deployment d = planned(options);
+  EXPECT_FALSE(d.fits);
+  EXPECT_EQ(d.limit, str("--kv-cache-memory is 1 MiB, and a page of 64 tokens takes ",
+                         human_bytes(d.rank.page)));
+}
+
 TEST(Deployment, a_step_that_is_too_large_is_named_as_such) {
   DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
   options.step_tokens = 1 << 20;
