@@ -116,7 +116,7 @@ Result<std::string> find_replaceable(const std::string& path) {
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return invalid(str("cannot write ", path, ": it is ", kind_of(info)));
   std::string file = path;
-  if (is_present(path)) {
+  if (is_present(path) || errno == ENAMETOOLONG) {
     const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                            &std::free);
     if (!real) return system_error("cannot write", path, errno);
@@ -180,7 +180,9 @@ bool file_exists(const std::string& path) {
 
 bool is_present(const std::string& path) {
   struct stat info = {};
-  return ::lstat(path.c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+  // Nothing has a name that is too long.
+  return ::lstat(path.c_str(), &info) == 0 ||
+         (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
 bool is_directory(const std::string& path) {

@@ -142,5 +142,12 @@ TEST_F(File, symbolic_link_loops_are_errors) {
   EXPECT_FALSE(is_present(path("c/d")));
 }
 
+TEST_F(File, nothing_has_a_name_that_is_too_long) {
+  const std::string name = path(std::string(256, 'x').c_str());
+  EXPECT_FALSE(is_present(name));
+  EXPECT_EQ(find_replaceable(name).error().message,
+            "cannot write " + name + ": File name too long");
+}
+
 }  // namespace
 }  // namespace glint
