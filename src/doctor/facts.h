@@ -45,6 +45,8 @@ struct DiskFacts {
   std::string path = {}, mount = {}, type = {};
   std::int64_t total = 0, free = 0;  // bytes; 0 and 0: not known
   bool is_read_only = false;
+  // Known of this machine only. What may be written into is the nearest folder that is there.
+  bool is_missing = false, is_writable = true;
 };
 
 struct GpuFacts {

@@ -48,7 +48,9 @@ Json disk_json(const DiskFacts& disk) {
                       {"type", known(disk.type)},
                       {"total", disk.total},
                       {"free", disk.free},
-                      {"read_only", disk.is_read_only}};
+                      {"read_only", disk.is_read_only},
+                      {"missing", disk.is_missing},
+                      {"writable", disk.is_writable}};
 }
 
 Json gpu_json(const GpuFacts& gpu) {

@@ -109,6 +109,30 @@ TEST_F(Doctor, disks_that_are_read_only) {
   EXPECT_NE(about("models").text.find("; read-only: nothing can be fetched"), std::string::npos);
 }
 
+TEST_F(Doctor, folders_that_are_not_there_or_of_others) {
+  const DiskFacts good = {.path = "/a", .total = 4000 * kGiB, .free = 2000 * kGiB};
+  const auto judged = [&](const std::string& what, bool is_missing, bool is_writable) {
+    DiskFacts facts = good;
+    facts.what = what, facts.is_missing = is_missing, facts.is_writable = is_writable;
+    MachineFacts all;
+    all.disks = {facts};
+    return judge_disks(all)[0];
+  };
+  // The folder of models is made when one is fetched; that of temporary files is not.
+  EXPECT_EQ(judged("models", true, true).mark, Mark::kOk);
+  EXPECT_EQ(judged("models", true, false).mark, Mark::kNote);
+  EXPECT_TRUE(judged("models", true, false)
+                  .text.ends_with("; this user may not write there: nothing can be fetched"));
+  EXPECT_EQ(judged("temporary files", false, true).mark, Mark::kOk);
+  for (const bool is_missing : {false, true}) {
+    const Finding finding = judged("temporary files", is_missing, is_missing);
+    EXPECT_EQ(finding.mark, Mark::kFix);
+    EXPECT_TRUE(finding.text.ends_with(is_missing ? "; there is no such folder"
+                                                  : "; this user may not write there"));
+    EXPECT_EQ(finding.commands[0], "export TMPDIR=/a/writable/disk");
+  }
+}
+
 TEST_F(Doctor, a_large_disk_with_room_is_not_full) {
   disk->free = 36 * kGiB;
   EXPECT_EQ(marks(Mark::kFix), "");

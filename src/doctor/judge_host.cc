@@ -238,13 +238,17 @@ Finding judge_disk(const MachineFacts& m, const DiskFacts& disk) {
   }
   out.text = str(disk.path, ": ", human_bytes(disk.free), " free of ", human_bytes(disk.total),
                  disk.type.empty() ? "" : str(" (", disk.type, ")"));
-  if (disk.is_read_only || disk.free < kGiB) {
+  const char* const why_not = disk.is_read_only            ? "; read-only"
+                              : !models && disk.is_missing ? "; there is no such folder"
+                              : !disk.is_writable          ? "; this user may not write there"
+                                                           : nullptr;
+  if (why_not || disk.free < kGiB) {
     // Weights that others share are often mounted so.
-    out.mark = models && disk.is_read_only ? Mark::kNote : Mark::kFix;
-    out.text += disk.is_read_only ? "; read-only" : "; nearly full";
+    out.mark = models && why_not ? Mark::kNote : Mark::kFix;
+    out.text += why_not ? why_not : "; nearly full";
     if (models) out.text += ": nothing can be fetched";
     out.commands = {str(models ? "export HF_HUB_CACHE=/a/" : "export TMPDIR=/a/",
-                        disk.is_read_only ? "writable" : "larger", "/disk")};
+                        why_not ? "writable" : "larger", "/disk")};
     return out;
   }
   if (models && disk.free < kGlm5[1].bytes) {

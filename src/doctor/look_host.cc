@@ -1,5 +1,6 @@
 // The machine without its GPUs.
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include "base/contains.h"
 #include "base/control_groups.h"
 #include "base/cpu_nodes.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/parse_number.h"
 #include "base/str.h"
@@ -204,6 +206,10 @@ DiskFacts look_at_disk(const MachineFiles& files, const LookOptions& options,
     out.total = space->total;
     out.free = space->free;
     out.is_read_only = space->is_read_only;
+  }
+  if (files.root().empty()) {
+    out.is_missing = !is_directory(path);
+    out.is_writable = ::access(there.c_str(), W_OK | X_OK) == 0;
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/thread_pool.h"
@@ -148,6 +149,25 @@ TEST(Look, a_disk_is_that_which_a_relative_path_and_a_link_lead_to) {
   EXPECT_EQ(look_at_disk(MachineFiles(), {}, "models", machine.root + "/link/not/yet").type,
             "proc");
   EXPECT_GT(look_at_disk(MachineFiles(), {}, "models", "not/yet").total, 0);
+}
+
+TEST(Look, a_folder_may_be_missing_or_of_another_user) {
+  const FakeMachine machine;
+  const auto look = [&](const std::string& path) {
+    return look_at_disk(MachineFiles(), {}, "models", machine.root + path);
+  };
+  EXPECT_FALSE(look("").is_missing);
+  EXPECT_TRUE(look("/not/yet").is_missing);
+  EXPECT_TRUE(look("/not/yet").is_writable);
+  ASSERT_EQ(::chmod(machine.root.c_str(), 0555), 0);
+  // Root may write everywhere.
+  EXPECT_EXIT(
+      {
+        if (::getuid() == 0 && ::setuid(65534) != 0) std::exit(0);
+        std::exit(look("/not/yet").is_writable ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
+  ASSERT_EQ(::chmod(machine.root.c_str(), 0755), 0);
 }
 
 TEST(Look, libraries_by_their_longest_name) {

@@ -58,6 +58,8 @@ def this_machine():
         report = json.loads(run("doctor", "--no-measure", "--json", *arguments, env=threads).stdout)
         check(report["rates"] is None and of(report, "uses")["text"].endswith(" on 1 thread"), "threads that are not measured", report)
     check({f["mark"] for f in report["findings"]} <= {"ok", "note", "fix", "fail"}, "marks", report)
+    report = json.loads(run("doctor", "--no-measure", "--json", env={"TMPDIR": "/nope"}).stdout)
+    check(of(report, "temporary files")["mark"] == "fix", "a folder that is not there", report)
 
 
 def another_machine():
