@@ -17,6 +17,9 @@ constexpr double kWanted[] = {2e-4, 5e-5, 1.25e-5};
 constexpr double kVisible = 1e-5;  // and the smallest that says something
 constexpr double kTolerance = 0.02;
 constexpr double kRounding = 2e-7;  // of the difference of two losses in f32
+// All of these are for means over so many tokens. Each token's loss is rounded on its own, so that
+// the mean over fewer is rounded more, by the root of how many fewer they are.
+constexpr double kTokens = 60;
 
 // The mean cross-entropy, and the draft layer's.
 Result<double> loss_of(const GradientCheckArgs& args, std::span<const TrainSequence> sequences) {
@@ -79,9 +82,10 @@ Result<Change> move(const GradientCheckArgs& args, const Parameter& p,
 
 }  // namespace
 
-bool ParameterCheck::is_small() const { return std::fabs(predicted) < kVisible; }
+bool ParameterCheck::is_small() const { return std::fabs(predicted) < kVisible * rounding; }
 bool ParameterCheck::agrees() const {
-  return std::fabs(measured - predicted) <= kTolerance * std::fabs(predicted) + kRounding;
+  return std::fabs(measured - predicted) <=
+         kTolerance * std::fabs(predicted) + kRounding * rounding;
 }
 
 Result<std::vector<TrainSequence>> with_routes(LoadedModel& model,
@@ -132,6 +136,8 @@ Result<std::vector<ParameterCheck>> check_gradients(const GradientCheckArgs& arg
                                                     const std::function<bool()>& on_parameter) {
   const auto loss = [&] { return loss_of(args, sequences); };
   std::vector<ParameterCheck> checks;
+  const auto tokens = static_cast<double>(count_targets(sequences, args.mtp_weight > 0 ? 2 : 1));
+  const double rounding = std::sqrt(std::max(kTokens / tokens, 1.0));
   args.parameters.fetch();
   for (const Parameter& p : args.parameters.all()) {
     const auto count = static_cast<std::size_t>(p.count());
@@ -140,11 +146,11 @@ Result<std::vector<ParameterCheck>> check_gradients(const GradientCheckArgs& arg
     args.weights.read(p, args.model.shard(), original, args.pool);
     ParameterCheck check;
     for (const double wanted : kWanted) {
-      check = {.name = p.tensor.name};
+      check = {.name = p.tensor.name, .rounding = rounding};
       std::vector<float> direction(count);  // in which the loss rises
       double expected = 0;
       for (const std::size_t i : random_order(count, checks.size())) {
-        if (expected >= wanted) break;
+        if (expected >= wanted * rounding) break;
         direction[i] = std::copysign(original[i], gradient[i]);
         expected += 2.0 * kSteps[0] * std::fabs(double{gradient[i]} * original[i]);
         ++check.moved;

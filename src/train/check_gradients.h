@@ -15,6 +15,7 @@ namespace glint {
 // in which the loss rises and once against it; where that does not agree, also by a 128th.
 struct ParameterCheck {
   std::string name = {};
+  double rounding = 1;     // of the losses; 1: of a mean over 60 tokens or more
   std::int64_t moved = 0;  // elements, in a random order, until the loss moves enough to be seen
   double predicted = 0;  // what the loss should change by: gradient times the difference of weights
   double measured = 0;

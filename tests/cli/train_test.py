@@ -128,6 +128,8 @@ def gradients_are_checked_on_the_checkpoint(tmp):
     check("51 of 51 parameters agree" in text and text.count(" ok\n") == 51 and "lm_head " in text and ".eh_proj " in text, "the table", text)
     text = output(*check_gradients, GOLDENS / "odd", "--ids", GOLDENS / "gradients/odd/ids.txt", "--mtp-loss", 0)
     check("31 of 31 parameters agree" in text and "eh_proj" not in text, "without the draft layer", text)
+    (tmp / "ids.txt").write_text("1 2 3\n")
+    check("parameters agree" in output(*check_gradients, TINY, "--ids", tmp / "ids.txt", "--mtp-loss", 0), "the rounding of a short text")
     refused(*check_gradients, GOLDENS / "odd", "--ids", GOLDENS / "gradients/odd/ids.txt", "--mtp-loss", -1, words=["--mtp-loss is -1"])
     (tmp / "ids.txt").write_text("5\n")
     refused(*check_gradients, GOLDENS / "odd", words=["--ids FILE"])
