@@ -208,7 +208,10 @@ class Run {
     }
     const Json mine = options_.fingerprint();
     for (const auto& [name, value] : mine.as_object()) {
-      const Json* const theirs = options->find(name);
+      const Json* theirs = options->find(name);
+      // Checkpoints of before say 0 of all answers of a round.
+      const Json all_answers = options_.rollout_batch_size * options_.n_samples_per_prompt;
+      if (name == "global-batch-size" && theirs && *theirs == Json(0)) theirs = &all_answers;
       // A run may have begun before checkpoints said it.
       const bool is_newer = name == "index" || name == "mtp-loss-scaling-factor";
       if (theirs ? *theirs == value : is_newer) continue;

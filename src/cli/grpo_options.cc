@@ -351,7 +351,7 @@ Json GrpoCommandOptions::fingerprint() const {
                       {"rollout-shuffle", rollout_shuffle},
                       {"rollout-batch-size", rollout_batch_size},
                       {"n-samples-per-prompt", n_samples_per_prompt},
-                      {"global-batch-size", global_batch_size},
+                      {"global-batch-size", answers_of_step()},
                       {"rollout-max-response-len", rollout_max_response_len},
                       {"rollout-temperature", rollout_temperature},
                       {"over-sampling-batch-size", over_sampling_batch_size},

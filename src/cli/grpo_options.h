@@ -216,6 +216,9 @@ struct GrpoCommandOptions : GrpoDataOptions,
   GrpoOptions grpo() const;  // without other models' passes
   double mtp_loss() const { return enable_mtp_training ? mtp_loss_scaling_factor : 0; }
   int steps_of_round() const;
+  int answers_of_step() const {
+    return rollout_batch_size * n_samples_per_prompt / steps_of_round();
+  }
   LearningRate learning_rate() const;
   // Options that a run may not change when it goes on.
   Json fingerprint() const;

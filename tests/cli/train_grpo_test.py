@@ -108,7 +108,11 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     (halves / "latest_checkpointed_iteration.txt").write_text("2\n")
     for name in ("metrics.jsonl", "samples.jsonl"):
         shutil.copy(whole / name, halves)
-    run(halves, "--resume", "--threads", 1, "--max-num-seqs", 50)
+    state = halves / "step-2/optimizer/state.json"
+    said = state.read_text()
+    state.write_text(said.replace('"global-batch-size": 96,', '"global-batch-size": 0,'))
+    check(state.read_text() != said, "a run of before says 0 of all answers of a round", said)
+    run(halves, "--resume", "--threads", 1, "--max-num-seqs", 50, "--global-batch-size", 96)
     same_weights(whole / "step-3", halves / "step-3")
     what_is_frozen_stays(TINY, whole / "step-3")
     check([line["rollout/raw_reward"] for line in rounds(halves)[0]] == [line["rollout/raw_reward"] for line in lines], "rewards again")
