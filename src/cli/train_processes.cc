@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/hub_model.h"
@@ -360,6 +361,11 @@ Result<std::optional<std::string>> find_latest(const RunFolder& folder, const Tr
     if (latest && !folder.resumes) {
       return invalid(str(folder.dir, " holds a run already (", *latest,
                          "); give --resume to go on with it, or another --", folder.option));
+    }
+    if (!latest && is_present(folder.dir + "/config.json")) {
+      return invalid(str(folder.dir,
+                         " holds a checkpoint (config.json), not a run of training; give ",
+                         "another --", folder.option));
     }
     return latest.value_or("");
   }));

@@ -60,7 +60,7 @@ struct RunFolder {
 };
 
 // Trainer::find_latest() of the first rank, for all, which takes `lock`, if there is one. Fails on
-// a run that is there already and does not go on.
+// a run that is there already and does not go on, and on a folder that is a checkpoint.
 Result<std::optional<std::string>> find_latest(const RunFolder& folder, const TrainPeers& peers,
                                                DirectoryLock* lock = nullptr);
 

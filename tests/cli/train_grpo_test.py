@@ -570,6 +570,10 @@ def wrong_input_is_refused(tmp):
 
     refused(*train(data, save, "--num-rollout", 1, rm_type="best"), words=["best", "deepscaler, math, dapo"])
     refused(*train(data, save), words=["--num-rollout is 0"])
+    (tmp / "model").mkdir()
+    shutil.copy(f"{TINY}/config.json", tmp / "model")
+    refused(*train(data, tmp / "model", "--num-rollout", 1), words=["holds a checkpoint", "give another --save"])
+    check(len(list((tmp / "model").iterdir())) == 1, "nothing is written into the folder of a model")
     refused(*train(tmp / "none.jsonl", save, "--num-rollout", 1), words=["none.jsonl"])
     refused(*train(f"{data}@[3:]", save, "--num-rollout", 1), words=["holds no prompt (1 rows)"])
     refuse("--mtp-loss-scaling-factor", 0.3, words=["--mtp-loss-scaling-factor", "--enable-mtp-training"])

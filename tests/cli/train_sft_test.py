@@ -257,6 +257,10 @@ def wrong_input_is_refused(tmp):
     refused("train", "sft", TINY, "--out", tmp / "refused", words=["--data"])
     refused("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "refused", "--beta1", 1, words=["--adam-beta1 is 1"])
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
+    (tmp / "model").mkdir()
+    shutil.copy(f"{TINY}/config.json", tmp / "model")
+    refused("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "model", words=["holds a checkpoint", "give another --out"])
+    check(len(list((tmp / "model").iterdir())) == 1, "nothing is written into the folder of a model")
 
 
 for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, a_part_of_an_epoch_is_whole_examples, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_room_is_told_before_the_first_step, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
