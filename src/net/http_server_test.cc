@@ -277,9 +277,12 @@ TEST(HttpServer, bodies_of_all_connections_are_bounded_together) {
 
 TEST(HttpServer, slow_senders_are_refused_and_idle_ones_closed) {
   HttpServerOptions options;
-  options.limits.header_seconds = options.limits.body_seconds = options.limits.idle_seconds = 0.1;
+  options.limits.header_seconds = options.limits.body_seconds = 0.1;
   const auto server = serve(echo, options);
-  RawClient head(server->port()), body(server->port()), idle(server->port()), kept(server->port());
+  HttpServerOptions closing;
+  closing.limits.idle_seconds = 1;  // `kept` must say its first byte in this time, too
+  const auto closes = serve(echo, closing);
+  RawClient head(server->port()), body(server->port()), idle(closes->port()), kept(closes->port());
   head.send("GET / HT");
   body.send(get("Content-Length: 3\r\n", "POST /p HTTP/1.1") + "a");
   kept.send(get(""));

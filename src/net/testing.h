@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "net/http_server.h"
 
 namespace glint {
@@ -146,7 +147,7 @@ class Exchanges {
     std::unique_lock lock(mutex_);
     const bool came = changed_.wait_for(lock, std::chrono::milliseconds(kPatienceMs),
                                         [this] { return !waiting_.empty(); });
-    EXPECT_TRUE(came) << "no request came";
+    GLINT_CHECK(came, "no request came");
     auto out = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
     return out;
