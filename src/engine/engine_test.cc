@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 #include <unordered_map>
@@ -332,7 +333,9 @@ TEST(Engine, counters_add_up) {
 }
 
 TEST(Engine, a_queue_has_a_predicted_wait) {
+  std::atomic<bool> may_go = false;
   FakeExecutorOptions fake;
+  fake.late = [&](RequestId id, int) { return id > 4 && !may_go; };
   fake.step_seconds = 0.001;
   fake.sleep = true;
   Rig rig({.scheduler = {.max_running = 1}}, fake);
@@ -342,6 +345,7 @@ TEST(Engine, a_queue_has_a_predicted_wait) {
     return s.num_waiting > 0 && s.generated_tokens > 16 && s.predicted_wait_seconds > 0 &&
            s.tokens_per_second > 0;
   });
+  may_go = true;
   for (RequestId id = 1; id <= 12; ++id) rig.wait_for_end(id);
   rig.wait_until([](const EngineStats& s) { return s.predicted_wait_seconds == 0; });
 }
