@@ -146,7 +146,7 @@ def ranks_say_what_one_says(folder):
     check([r["experts"] for r in said["ranks"]] == [[0, 8], [8, 16]] and [r["heads"] for r in said["ranks"]] == [[0, 2], [2, 4]],
           "experts and heads", said["ranks"])
     refused("score", MODEL, "--ids", ids, "--json", "--ep", 2, "--dp", 3, words=["ep is 2", "3 ranks"])
-    refused("score", MODEL, "--ids", ids, "--json", "--cp", 2, "--dp", 3, words=["cp is 2", "3 shards"])
+    refused("score", MODEL, "--ids", ids, "--json", "--cp", 2, "--dp", 3, words=["cp is 2", "dp, which is 3"])
     refused("score", MODEL, "--ids", ids, "--json", "--pp", 99, words=["pp is 99", "5 layers"])
     refused("score", MODEL, "--ids", ids, "--json", "--dp", 0, words=["dp 0"])
     refused("score", MODEL, "--ids", ids, "--json", "--tp", 3, words=["num_attention_heads (4)", "set it to 2"])

@@ -93,7 +93,7 @@ def ranks_give_the_gradient_of_one(tmp):
     refuse("--ep", 2, "--dp", 3, words=["ep is 2", "3 ranks"])
     refuse("--ep", 0, words=["--ep is 0"])
     refuse("--pp", 6, words=["pp is 6", "5 layers"])
-    refuse("--cp", 2, "--dp", 3, words=["cp is 2", "3 shards"])
+    refuse("--cp", 2, "--dp", 3, words=["cp is 2", "dp, which is 3"])
     refused("train", "gradients", GOLDENS / "odd", "--ids", ids, "--out", tmp / "g", "--dp", 4, "--threads", 3, words=["4 ranks", "--threads 4"])
 
 
