@@ -59,6 +59,12 @@ def torchrun_starts(expected):
     assert other.wait(30) == 0, other.stderr.read()
 
 
+def somebody_waits_at(port):
+    """Whether a connection there has brought bytes that nobody has read yet."""
+    rows = [line.split() for table in pathlib.Path("/proc/net").glob("tcp*") for line in table.read_text().splitlines()]
+    return any(row[1].endswith(f":{port:04X}") and row[3] == "01" and not row[4].endswith(":00000000") for row in rows)
+
+
 def a_follower_ends_with_its_server():
     """So does one that has taken another's place, and waits until its rank is lost."""
     for replaced in (False, True):
@@ -69,7 +75,7 @@ def a_follower_ends_with_its_server():
             other.kill()
             other.wait()
             other = follower(1, 2, port, *line)
-            time.sleep(1)
+            until("it has connected", lambda: somebody_waits_at(port))
         server.end(signal.SIGKILL)
         said = other.communicate(timeout=30)[1]
         assert other.returncode == 0 and "rank 1 ends: rank 0 has" in said, said
@@ -113,6 +119,7 @@ def a_server_ends_while_it_waits_for_a_rank():
         os.kill(pid, signal.SIGKILL)
     other.wait()
     until("it waits", lambda: any("start again" in one for one in server.lines))
+    server.until_health_is(503)
     assert server.end(seconds=10) == 0
 
 

@@ -254,15 +254,15 @@ def children(server):
 def loses(server, how, what, twice=False):
     """A rank of the server, which is back when this returns; the ranks' processes before and now. `twice`: it dies before it is back, too."""
     before, had = pids(server), children(server)
+    lost = [before[-1]]
     os.kill(before[-1], how)
     if twice:
         until("a new rank", lambda: children(server) - had)
-        os.kill(max(children(server) - had), signal.SIGKILL)
+        lost.append(max(children(server) - had))
+        os.kill(lost[-1], signal.SIGKILL)
     begin = time.monotonic()
-    server.until_health_is(503)
-    seen = time.monotonic()
-    server.until_health_is(200)
-    print(f"  {what}: seen after {seen - begin:.2f} s, back {time.monotonic() - seen:.2f} s later", flush=True)
+    server.until_rank_is_new(len(before) - 1, *lost)
+    print(f"  {what}: back after {time.monotonic() - begin:.2f} s", flush=True)
     after = pids(server)
     assert not set(after[1:]) & set(before) and not any(map(lives, before[1:])), (before, after)
     return before, after
@@ -280,14 +280,23 @@ def a_lost_rank_costs_time_and_no_request():
         with serve("--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
             run = lambda: [pool.submit(server.request, *one) for one in streams()]
             generated = lambda: server.request("/server_info")[2]["engine"]["generated_tokens"]
+            over = lambda running: all(one.done() for one in running)
+
+            def begun():
+                for _ in range(3):  # a fault after their end would be too late
+                    done, running = generated(), run()
+                    until("tokens", lambda: generated() > done + 100)
+                    if not over(running):
+                        return running
+                raise AssertionError("the fault comes too late")
+
             expected = [text_of(one.result()[2]) for one in run()]
             assert all(expected), expected
             for faults, busy in rounds:
-                running = run() if busy else []
-                for how in faults:
+                running = begun() if busy else []
+                for number, how in enumerate(faults):
                     done = generated()
-                    until("tokens", lambda: not busy or generated() > done + 100)
-                    assert not busy or not all(one.done() for one in running), "the fault comes too late"
+                    until("tokens", lambda: not number or generated() > done + 100 or over(running))
                     before, after = loses(server, how, f"{how.name}, {size} ranks, {'busy' if busy else 'idle'}", busy == "twice")
                     assert before[0] == server.process.pid and len(set(before)) == size, before
                 assert [text_of(one.result()[2]) for one in running or run()] == expected, faults

@@ -328,17 +328,28 @@ def loading_is_told():
 
 def the_first_signal_lets_answers_end():
     for how in (signal.SIGTERM, signal.SIGINT):
-        server = Served([GLINT, "serve", MODEL])
-        stream = Stream(server, 1500)
-        server.process.send_signal(how)
+        assert any(an_answer_ends_after(how) for _ in range(3)), how
+
+
+def an_answer_ends_after(how):
+    """Whether the server was seen to drain: the answer may have ended before."""
+    server = Served([GLINT, "serve", MODEL], "--shutdown-timeout", "600")
+    stream = Stream(server, 1500)
+    server.process.send_signal(how)
+    try:
         wait_until("the server drains", lambda: server.request("/health")[0] == 503)
-        status, headers, _ = server.request("/health")
+        health, refusal = server.request("/health"), completion(server)
+    except OSError:
+        refusal = None
+    assert stream.tokens() == (1500, True), stream.tokens()
+    assert server.process.wait(60) == 0
+    server.end(seconds=1)
+    if refusal:
+        status, headers, _ = health
         assert status == 503 and int(headers["retry-after"]) >= 1 and headers["x-glint-state"] == "draining", headers
-        status, headers, body = completion(server)
+        status, headers, body = refusal
         assert status == 503 and headers["retry-after"] and "error" in body, (status, body)
-        assert stream.tokens() == (1500, True), stream.tokens()
-        assert server.process.wait(60) == 0
-        server.end(seconds=1)
+    return refusal is not None
 
 
 def the_second_signal_ends_at_once():

@@ -78,6 +78,11 @@ class Served:
 
     def loses_a_rank(self, rank, how=signal.SIGKILL):
         """Which is back when this returns."""
-        os.kill(self.ranks()[rank]["pid"], how)
-        self.until_health_is(503)
-        self.until_health_is(200)
+        lost = self.ranks()[rank]["pid"]
+        os.kill(lost, how)
+        self.until_rank_is_new(rank, lost)
+
+    def until_rank_is_new(self, rank, *lost, seconds=30):
+        """Another process than the `lost` ones runs it, and all serve: the state between may be too short to be seen."""
+        until(f"rank {rank} is back",
+              lambda: any(one["rank"] == rank and one.get("pid", lost[0]) not in lost for one in self.ranks()) and self.request("/health")[0] == 200, seconds)
