@@ -3,6 +3,7 @@
 
     train_processes_test.py build/release/glint models/glm5-tiny models/rl
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -40,15 +41,25 @@ def start(*args, **kwargs):
     return subprocess.Popen([os.path.abspath(GLINT), *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
 
 
+def find(process, words):
+    return next((line for line in process.stdout if words in line), "")
+
+
 def read_to(process, words):
-    for line in process.stdout:
-        if words in line:
-            return line
-    sys.exit(f"{words!r} was not printed; exit {process.wait()}\n{process.stderr.read()}")
+    return find(process, words) or sys.exit(f"{words!r} was not printed; exit {process.wait()}\n{process.stderr.read()}")
+
+
+def pids_in(line):
+    return [int(pid) for pid in re.findall(r"rank \d+ is process (\d+)", line)]
 
 
 def pids_of(process):
-    return [int(pid) for pid in re.findall(r"rank \d+ is process (\d+)", read_to(process, "ranks: rank 0 is process"))]
+    return pids_in(read_to(process, "ranks: rank 0 is process"))
+
+
+def in_time(attempt, *args):
+    """A fault that comes when the run, or the part of it that is meant, has ended is too late: then `attempt` is false, and made anew."""
+    check(any(attempt(*args) for _ in range(3)), "the fault comes too late", attempt)
 
 
 def gone(pids):
@@ -69,23 +80,32 @@ def losses(out):
     return [(line["step"], line["train/loss"], line["train/grad_norm"]) for line in map(json.loads, (out / "train.jsonl").read_text().splitlines())]
 
 
+def a_killed_rank_costs_time_alone(tmp, out, *more):
+    shutil.rmtree(tmp / out, ignore_errors=True)
+    with start(*sft(tmp, out, *more, "--save-interval", 2)) as process:
+        first = pids_of(process)
+        read_to(process, "step 3 of 6")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(first[1], signal.SIGKILL)
+        begin = time.monotonic()
+        second = pids_in(find(process, "ranks: rank 0 is process"))
+        if not second:
+            return False
+        check(time.monotonic() - begin < 10 and not set(first) & set(second), "all start again", (first, second))
+        rest = process.stdout.read()
+        said = process.stderr.read()
+    check(process.returncode == 0 and f"rank 1 (process {first[1]}) has ended; all ranks start again" in said, "it goes on", (rest, said))
+    check(f"of {len(second)} (process {second[-1]}): weights" in rest, "ranks at the end", rest)
+    gone(first + second)
+    return True
+
+
 def the_bits_are_those_of_threads_also_after_a_kill(tmp):
     for layout in (("--dp", 2), ("--tp", 2, "--pp", 2, "--threads", 4)):
         name = layout[0]
         more = (*layout, "--steps", 6)
         output(*sft(tmp, f"threads{name}", *more, ranks="threads"))
-        with start(*sft(tmp, f"killed{name}", *more, "--save-interval", 2)) as process:
-            first = pids_of(process)
-            read_to(process, "step 3 of 6")
-            os.kill(first[1], signal.SIGKILL)
-            begin = time.monotonic()
-            second = pids_of(process)
-            check(time.monotonic() - begin < 10 and not set(first) & set(second), "all start again", (first, second))
-            rest = process.stdout.read()
-            said = process.stderr.read()
-        check(process.returncode == 0 and f"rank 1 (process {first[1]}) has ended; all ranks start again" in said, "it goes on", (rest, said))
-        check(f"of {len(second)} (process {second[-1]}): weights" in rest, "ranks at the end", rest)
-        gone(first + second)
+        in_time(a_killed_rank_costs_time_alone, tmp, f"killed{name}", *more)
         same_files(tmp / f"threads{name}/step-6", tmp / f"killed{name}/step-6")
         check(losses(tmp / f"threads{name}") == losses(tmp / f"killed{name}"), "the log")
 
@@ -118,29 +138,47 @@ def rewards_train_the_same_bits(tmp):
     check(memory["async"][0] == whole > memory["async"][1], "but the first, where it alone answers", memory)
 
 
-def answers_are_cut_off(tmp):
-    """Ranks are killed, and ended, while they answer."""
-    long = ("--tp", 2, "--entropy-coef", "0.1", *EVAL, "--eval-interval", 1, "--eval-max-response-len", 300, "--rollout-regex", "[a-z]{4000}")
-    output(*grpo(tmp, "whole", "threads", *long, "--eval-max-response-len", 12))
+def a_kill_cuts_an_evaluation_off(tmp, *long):
+    shutil.rmtree(tmp / "killed", ignore_errors=True)
     with start(*grpo(tmp, "killed", "processes", *long, "--save-interval", 1)) as process:
         first = pids_of(process)
         read_to(process, "step-1")
         time.sleep(0.1)
-        os.kill(first[1], signal.SIGKILL)
-        second = pids_of(process)
-        rest, said = process.communicate(timeout=60)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(first[1], signal.SIGKILL)
+        text, said = process.stdout.read(), process.stderr.read()
+    if "ranks: rank 0 is process" not in text.split("eval after 1 round:")[0]:
+        return False
+    text, _, rest = text.partition("ranks: rank 0 is process")
+    second = pids_in("rank 0 is process" + rest.split("\n")[0])
     check(process.returncode == 0 and f"rank 1 (process {first[1]}) has ended; all ranks start again" in said, "it goes on", (rest, said))
     check("eval after 1 round:" in rest and "round 1 of" not in rest, "the evaluation is made anew", rest)
     gone(first + second)
-    same_files(tmp / "whole/step-2", tmp / "killed/step-2")
+    return True
+
+
+def a_signal_cuts_an_evaluation_off(tmp, *long):
+    shutil.rmtree(tmp / "ended", ignore_errors=True)
     with start(*grpo(tmp, "ended", "processes", *long, "--save-interval", 0)) as process:
         pids = pids_of(process)
         read_to(process, "round 1 of")
         process.send_signal(signal.SIGTERM)
-        rest, said = process.communicate(timeout=60)
+        rest, said = process.stdout.read(), process.stderr.read()
+    if "eval after 1 round:" in rest:
+        return False
     check(process.returncode == 0 and "ended by a signal after 1 of 2 rounds" in rest and said == "", "it ends well", (rest, said))
-    check("eval after 1 round:" not in rest and (tmp / "ended/step-1/model.safetensors").exists(), "it saves", rest)
+    check((tmp / "ended/step-1/model.safetensors").exists(), "it saves", rest)
     gone(pids)
+    return True
+
+
+def answers_are_cut_off(tmp):
+    """Ranks are killed, and ended, while they answer."""
+    long = ("--tp", 2, "--entropy-coef", "0.1", *EVAL, "--eval-interval", 1, "--eval-max-response-len", 300, "--rollout-regex", "[a-z]{4000}")
+    output(*grpo(tmp, "whole", "threads", *long, "--eval-max-response-len", 12))
+    in_time(a_kill_cuts_an_evaluation_off, tmp, *long)
+    same_files(tmp / "whole/step-2", tmp / "killed/step-2")
+    in_time(a_signal_cuts_an_evaluation_off, tmp, *long)
 
 
 def signals_end_all(tmp):
