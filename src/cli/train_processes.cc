@@ -28,7 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLastWords{2};  // of the others, after one has failed
+constexpr std::chrono::seconds kLastWords{2};      // of the others, after one has failed
+constexpr std::chrono::seconds kOwnLastWords{10};  // of rank 0 then: it may be late to fail alike
 constexpr std::chrono::milliseconds kBetweenBeats{kRankBeatMilliseconds};
 
 // Messages: a rank's place, that it should stop, why all end, and how its work ended.
@@ -251,20 +252,26 @@ class LaunchLeader {
   void watch() {
     Ends ends;
     Clock::time_point beat = {};
+    const auto show_life = [&] {
+      if (const auto now = Clock::now(); now - beat > kBetweenBeats) {
+        beat = now;
+        tell_all(Json::Object{{kBeat, true}});
+      }
+    };
     const std::string lost = watch_ranks(
         pointers_, 1, [&](std::size_t i) { return ends.hear(peers_[i]); },
         [&] {
-          if (const auto now = Clock::now(); now - beat > kBetweenBeats) {
-            beat = now;
-            tell_all(Json::Object{{kBeat, true}});
-          }
+          show_life();
           // The others may have failed alike, and be about to say so: they end with this process.
           if (failed_) ends.begin_last_words();
           return ends.are_awaited();
         });
     // And so may this rank.
-    while (ends.failure() && !failed_ && ends.are_awaited())
+    const auto own_end = Clock::now() + kOwnLastWords;
+    while (ends.failure() && !failed_ && Clock::now() < own_end) {
+      show_life();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     if (failed_) return;
     if (ends.failure()) lose("a rank has failed: " + ends.failure()->message);
     if (!lost.empty()) lose(lost);
@@ -298,7 +305,7 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
   const auto ended = std::make_shared<std::atomic<bool>>(false);
   GLINT_TRY(const Json start, leader->hear_words());
   const auto on_lost = [&cli](int peer) {
-    std::this_thread::sleep_for(2 * kLastWords);  // the leader may know more
+    std::this_thread::sleep_for(2 * kLastWords + kOwnLastWords);  // the leader may know more
     end_launch(cli, str("rank ", peer, " is not connected any more"));
   };
   GLINT_TRY(
