@@ -264,7 +264,8 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
   const auto leave_out = [&](const char* flag, const char* reason, std::string_view neutral = "") {
     const std::string value = out.value(flag);
     if (value.empty()) return;
-    out.options.erase(std::ranges::find(out.options, str("--", flag, "=", value)));
+    const auto given = std::ranges::find(out.options, str("--", flag, "=", value));
+    if (given != out.options.end()) out.options.erase(given);
     if (!same_value(value, neutral)) out.meaningless[reason] += str(" --", flag, " ", value);
   };
   if (out.value("use-kl-loss") != "true") {
