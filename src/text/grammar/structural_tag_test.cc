@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "text/grammar/tiny_grammars.h"
 
 namespace glint {
