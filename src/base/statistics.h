@@ -25,8 +25,7 @@ template <class T>
 double quantile(std::vector<T>& values, double share) {
   GLINT_CHECK(!values.empty() && share > 0 && share <= 1, "a quantile needs values");
   const double rank = std::ceil(share * static_cast<double>(values.size()));
-  const auto at =
-      values.begin() + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(rank) - 1, 0);
+  const auto at = values.begin() + (static_cast<std::ptrdiff_t>(rank) - 1);
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }

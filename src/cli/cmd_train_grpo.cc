@@ -123,8 +123,7 @@ class Run {
     std::int64_t longest = 0;
     for (const TrainPrompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids));
     longest += options_.rollout_max_response_len;
-    const std::int64_t answers =
-        std::int64_t{options_.rollout_batch_size} * options_.n_samples_per_prompt;
+    const std::int64_t answers = options_.answers_of_round();
     const std::int64_t rows = std::min<std::int64_t>(options_.batch_tokens, answers * longest);
     // More that are shorter than a page make room when they come.
     const std::int64_t most = std::max<std::int64_t>(rows / kPageSize, 1);
@@ -210,7 +209,7 @@ class Run {
     for (const auto& [name, value] : mine.as_object()) {
       const Json* theirs = options->find(name);
       // Checkpoints of before say 0 of all answers of a round.
-      const Json all_answers = options_.rollout_batch_size * options_.n_samples_per_prompt;
+      const Json all_answers = options_.answers_of_round();
       if (name == "global-batch-size" && theirs && *theirs == Json(0)) theirs = &all_answers;
       // A run may have begun before checkpoints said it.
       const bool is_newer = name == "index" || name == "mtp-loss-scaling-factor";

@@ -78,15 +78,18 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   OptionList own(options);
   // Variables come first: the command line wins.
   std::vector<std::string> mine;
-  for (const std::string& variable : cli.environment.miles_script) {
-    const std::size_t equals = std::min(variable.find('='), variable.size());
-    mine.push_back(str("--", lower(variable.substr(0, equals)), variable.substr(equals)));
+  for (const auto& [name, value] : cli.environment.all) {
+    constexpr std::string_view kPrefix = "MILES_SCRIPT_";
+    if (name.starts_with(kPrefix))
+      mine.push_back(str("--", lower(name.substr(kPrefix.size())), "=", value));
   }
   GLINT_TRY_STATUS(divide(args, own, mine, options.flags).in(info.name));
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));
   if (!go_on) return Ok{};
-  int nodes = 0;
-  if (!find_own(own, "num-nodes")->is_set && parse_option(cli.environment.slurm_num_nodes, nodes)) {
+  const auto& variables = cli.environment.all;
+  const auto of_job = variables.find("SLURM_JOB_NUM_NODES");
+  if (int nodes = 0; !find_own(own, "num-nodes")->is_set && of_job != variables.end() &&
+                     parse_option(of_job->second, nodes)) {
     options.num_nodes_of_job = nodes;
   }
   GLINT_TRY(Launch launch, resolve_launch(options));

@@ -3,8 +3,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "base/file.h"
 #include "base/parse_number.h"
@@ -66,36 +66,17 @@ std::string hub_token() {
   return std::string(trimmed(token, " \r\n"));
 }
 
-// "NAME=value" of variables whose entries `choose` takes, from where it says.
-template <class Choose>
-std::vector<std::string> variables(Choose&& choose) {
-  std::vector<std::string> out;
-  for (char** at = environ; *at != nullptr; ++at) {
-    const std::string_view entry = *at;
-    if (const std::size_t from = choose(entry); from != entry.npos)
-      out.emplace_back(entry.substr(from));
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 // Variables of vLLM, SGLang, TensorRT-LLM and what they stand on.
-std::vector<std::string> foreign_variables() {
-  return variables([](std::string_view entry) {
+std::vector<std::string> foreign_variables(const std::map<std::string, std::string>& all) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : all) {
     for (const std::string_view prefix : {"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_",
-                                          "TRT_LLM_", "SAFETENSORS_FAST_GPU=", "TORCH_", "PYTORCH_",
+                                          "TRT_LLM_", "SAFETENSORS_FAST_GPU", "TORCH_", "PYTORCH_",
                                           "FLASHINFER_", "DG_JIT_", "TRITON_", "NVTE_"}) {
-      if (entry.starts_with(prefix) && !entry.starts_with("VLLM_API_KEY=")) return std::size_t{0};
+      if (name.starts_with(prefix) && name != "VLLM_API_KEY") out.push_back(name + "=" + value);
     }
-    return entry.npos;
-  });
-}
-
-std::vector<std::string> miles_variables() {
-  constexpr std::string_view kPrefix = "MILES_SCRIPT_";
-  return variables([&](std::string_view entry) {
-    return entry.starts_with(kPrefix) ? kPrefix.size() : entry.npos;
-  });
+  }
+  return out;
 }
 
 std::string api_key() {
@@ -117,6 +98,8 @@ std::map<std::string, std::string> all_variables() {
 
 Environment read_environment() {
   const std::string tmp_dir = variable("TMPDIR");
+  std::map<std::string, std::string> all = all_variables();
+  std::vector<std::string> foreign = foreign_variables(all);
   return {.no_color = !variable("NO_COLOR").empty() || variable("TERM") == "dumb",
           .omp_num_threads = variable("OMP_NUM_THREADS"),
           .hf_hub_cache = hub_cache(),
@@ -126,10 +109,8 @@ Environment read_environment() {
           .tmp_dir = tmp_dir.empty() ? "/tmp" : tmp_dir,
           .home = home(),
           .api_key = api_key(),
-          .slurm_num_nodes = variable("SLURM_JOB_NUM_NODES"),
-          .all = all_variables(),
-          .miles_script = miles_variables(),
-          .foreign = foreign_variables()};
+          .all = std::move(all),
+          .foreign = std::move(foreign)};
 }
 
 Result<int> resolve_threads(int threads, const Environment& environment) {

@@ -24,10 +24,7 @@ struct Environment {
   std::string home = {};         // HOME, for the history of `glint chat`
   std::string api_key = {};      // GLINT_API_KEY, else VLLM_API_KEY: of a server, or to send to one
 
-  std::string slurm_num_nodes = {};             // SLURM_JOB_NUM_NODES, for `glint train train`
-  std::map<std::string, std::string> all = {};  // for rank_env.h, which knows those of launchers
-  // "NAME=value" of variables MILES_SCRIPT_NAME: options of the same, sorted.
-  std::vector<std::string> miles_script = {};
+  std::map<std::string, std::string> all = {};  // every variable, for those who know more names
 
   // "NAME=value" of variables that other servers and their libraries read, sorted.
   std::vector<std::string> foreign = {};

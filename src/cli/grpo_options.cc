@@ -36,7 +36,7 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_range<std::int64_t>("overlong-buffer-len", o.overlong_buffer_len, 0,
                                              o.rollout_max_response_len));
   GLINT_TRY_STATUS(check_range("overlong-penalty-factor", o.overlong_penalty_factor, 0, 1000));
-  const int answers = o.rollout_batch_size * o.n_samples_per_prompt;
+  const int answers = o.answers_of_round();
   if (o.global_batch_size < 0 || (o.global_batch_size > 0 && answers % o.global_batch_size != 0)) {
     return invalid(str("--global-batch-size is ", o.global_batch_size, "; it must divide the ",
                        answers, " answers of a round"));
@@ -325,8 +325,8 @@ GrpoOptions GrpoCommandOptions::grpo() const {
 }
 
 Status GrpoCommandOptions::settle(std::int64_t rows) {
-  if (num_steps_per_rollout > 0) {
-    global_batch_size = rollout_batch_size * n_samples_per_prompt / num_steps_per_rollout;
+  if (global_batch_size == 0) {
+    global_batch_size = answers_of_round() / std::max(1, num_steps_per_rollout);
   }
   if (num_epoch == 0) return Ok{};
   const std::int64_t rounds = rows / rollout_batch_size * num_epoch;
@@ -338,10 +338,6 @@ Status GrpoCommandOptions::settle(std::int64_t rows) {
                      rollout_batch_size, " are ", rounds, " rounds; give --num-rollout"));
 }
 
-int GrpoCommandOptions::steps_of_round() const {
-  return global_batch_size > 0 ? rollout_batch_size * n_samples_per_prompt / global_batch_size : 1;
-}
-
 LearningRate GrpoCommandOptions::learning_rate() const {
   return optimizer.learning_rate(std::int64_t{num_rollout} * steps_of_round());
 }
@@ -351,7 +347,7 @@ Json GrpoCommandOptions::fingerprint() const {
                       {"rollout-shuffle", rollout_shuffle},
                       {"rollout-batch-size", rollout_batch_size},
                       {"n-samples-per-prompt", n_samples_per_prompt},
-                      {"global-batch-size", answers_of_step()},
+                      {"global-batch-size", global_batch_size},
                       {"rollout-max-response-len", rollout_max_response_len},
                       {"rollout-temperature", rollout_temperature},
                       {"over-sampling-batch-size", over_sampling_batch_size},

@@ -215,10 +215,8 @@ struct GrpoCommandOptions : GrpoDataOptions,
   GrpoEvalOptions eval() const;
   GrpoOptions grpo() const;  // without other models' passes
   double mtp_loss() const { return enable_mtp_training ? mtp_loss_scaling_factor : 0; }
-  int steps_of_round() const;
-  int answers_of_step() const {
-    return rollout_batch_size * n_samples_per_prompt / steps_of_round();
-  }
+  int answers_of_round() const { return rollout_batch_size * n_samples_per_prompt; }
+  int steps_of_round() const { return answers_of_round() / global_batch_size; }  // after settle()
   LearningRate learning_rate() const;
   // Options that a run may not change when it goes on.
   Json fingerprint() const;

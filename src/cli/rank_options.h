@@ -89,7 +89,7 @@ struct BalanceOptions {
 
 // The layout that the options ask for: --ep or --cp alone makes as many shards.
 MeshShape shape_of(const RankOptions& options, const ShardOptions& shards);
-// Fails where an option's number of ranks is none.
+// Fails on a number of ranks below 1 or above 1,024, by its option.
 Status check_sizes(const MeshShape& asked);
 
 struct FittedShape {
@@ -98,8 +98,8 @@ struct FittedShape {
   int here = 1;           // ranks of this machine, which share its memory
 };
 
-// That of shape_of(), with no more ranks than the model can be divided among and
-// than there are threads.
+// The layout of shape_of(), with no more ranks than the model can be divided among and than there
+// are threads.
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards = {});
 

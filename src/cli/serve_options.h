@@ -63,7 +63,7 @@ struct ScheduleOptions {
   int max_queued_requests = 1024;
   double max_queue_seconds = 0;
   bool prefix_caching = true;
-  double step_slowdown = 2;
+  std::optional<double> step_slowdown;
   double watchdog_timeout = 300;
   std::string priority_order = "lower";
 
@@ -84,8 +84,8 @@ struct ScheduleOptions {
     v("prefix-caching,enable-prefix-caching", prefix_caching,
       "reuse the cache of equal beginnings of prompts");
     v("step-slowdown=X", step_slowdown,
-      "a step with prompt tokens may take X times as long as one without, or 20 ms if that is "
-      "longer; 0: no limit");
+      "a step with prompt tokens may take X times as long as one without; 0: no limit (default: 2, "
+      "or 20 ms if that is longer)");
     v("priority-order", priority_order, "which `priority` of requests runs first",
       {"lower", "higher"});
     v("watchdog-timeout=SECONDS", watchdog_timeout,

@@ -373,8 +373,9 @@ Status check_serve_options(const ServeOptions& o) {
   for (const auto& [name, seconds] : {std::pair("shutdown-timeout", o.shutdown_timeout),
                                       std::pair("watchdog-timeout", o.watchdog_timeout)})
     GLINT_TRY_STATUS(check_number(seconds >= 0 && seconds <= 1e9, name, seconds, "from 0 to 1e9"));
-  GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
-                                o.step_slowdown, "1 or more, or 0 for no limit"));
+  if (o.step_slowdown)
+    GLINT_TRY_STATUS(check_number(*o.step_slowdown == 0 || *o.step_slowdown >= 1, "step-slowdown",
+                                  *o.step_slowdown, "1 or more, or 0 for no limit"));
   GLINT_TRY_STATUS(check_range("text-threads", o.text_threads, 1, 256));
   for (const auto& [name, fraction] :
        {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
@@ -430,7 +431,10 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   plan.engine.cache.num_pages = cache.pages;
   plan.engine.cache.page_size = kPageSize;
   plan.engine.cache.share_prefixes = options.prefix_caching;
-  plan.engine.max_step_slowdown = options.step_slowdown;
+  if (options.step_slowdown) {
+    plan.engine.max_step_slowdown = *options.step_slowdown;
+    plan.engine.unseen_step_seconds = 0;
+  }
   plan.engine.watchdog_seconds = options.watchdog_timeout;
   plan.rows = table(options, facts, plan);
   Json::Object info;

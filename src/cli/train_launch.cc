@@ -160,16 +160,16 @@ Result<TrainPlanOptions> plan_options(const Launch& launch, TrainPlanOptions p) 
     GLINT_TRY(*field, whole_number(launch.args, flag, *field));
   }
   GLINT_TRY(p.response_len, whole_number(launch.args, "rollout-max-response-len", 32768));
-  const std::string share = launch.value("sglang-mem-fraction-static");
+  const std::string share = launch.args.value("sglang-mem-fraction-static");
   if (!parse_option(share, p.engine_share) || !(p.engine_share > 0) || p.engine_share > 1) {
     return invalid(str("--sglang-mem-fraction-static is ", quoted(share),
                        "; expected a number above 0 and at most 1"));
   }
-  const std::string buffer = launch.value("update-weight-buffer-size");
+  const std::string buffer = launch.args.value("update-weight-buffer-size");
   if (!buffer.empty() && (!parse_option(buffer, p.update_buffer) || p.update_buffer < 0)) {
     return invalid(str("--update-weight-buffer-size is ", quoted(buffer), "; expected bytes"));
   }
-  p.offload_optimizer = launch.value("optimizer-cpu-offload") == "true";
+  p.offload_optimizer = launch.args.value("optimizer-cpu-offload") == "true";
   p.fp8_rollout = o.fp8_rollout;
   p.on_trainer = !launch.on_cpu && launch.planned.empty();
   return p;
@@ -206,7 +206,8 @@ void note_meaningless(Launch& launch) {
 
 // Answers of one node's mode, where nothing else says how long they may be.
 void note_short_answers(Launch& launch) {
-  if (launch.options.num_nodes > 1 || launch.value("rollout-max-response-len") != "100") return;
+  if (launch.options.num_nodes > 1 || launch.args.value("rollout-max-response-len") != "100")
+    return;
   launch.notes.push_back("answers of 100 tokens; --rollout-max-response-len N makes them longer");
 }
 
@@ -229,8 +230,9 @@ void settle(Launch& launch) {
 }
 
 Status check_training(const ModelConfig& config, Launch& launch) {
-  if (launch.value("load") != launch.checkpoints()) {
-    return invalid(str("--load is ", launch.value("load"), " and --save ", launch.checkpoints(),
+  if (launch.args.value("load") != launch.checkpoints()) {
+    return invalid(str("--load is ", launch.args.value("load"), " and --save ",
+                       launch.checkpoints(),
                        "; a run goes on in its own folder: give both the same"));
   }
   GrpoCommandOptions options;
@@ -251,9 +253,9 @@ std::string Launch::prompts() const {
   return options.data_dir + "/dapo-math-17k/dapo-math-17k.jsonl";
 }
 std::string Launch::eval_prompts() const { return options.data_dir + "/aime-2024/aime-2024.jsonl"; }
-std::string Launch::checkpoints() const { return value("save"); }
+std::string Launch::checkpoints() const { return args.value("save"); }
 std::vector<std::string> Launch::grpo() const {
-  Words words = {value("hf-checkpoint"), "--resume"};
+  Words words = {args.value("hf-checkpoint"), "--resume"};
   std::ranges::copy(args.options, std::back_inserter(words));
   std::ranges::copy(default_options(args.values), std::back_inserter(words));
   return words;
@@ -292,7 +294,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   words.insert(words.end(), given.begin(), given.end());
   GLINT_TRY(launch.args, translate_train_args(words));
   launch.is_named = !options.run_id.empty() || launch.checkpoints() != folder_of_run(o);
-  if (!launch.is_named && launch.value("resume") == "true") {
+  if (!launch.is_named && launch.args.value("resume") == "true") {
     return invalid("--resume goes on with a run that is named: give its --run-id");
   }
   note_meaningless(launch);

@@ -104,8 +104,6 @@ struct Launch {
   std::string checkpoints() const;
   // Words of `glint train grpo` that train it, or go on.
   std::vector<std::string> grpo() const;
-  // The value of a flag; empty: not given.
-  std::string value(const std::string& flag) const { return args.value(flag); }
 };
 
 // Fails on what contradicts itself or what training would refuse, with one sentence; what does not

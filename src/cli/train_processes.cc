@@ -40,7 +40,7 @@ Json start_of(int rank, const std::string& memory) {
 }
 
 Json end_of(const Status& status) {
-  Json words = words_of(status);
+  Json words = outcome_words(status);
   words.set(kEnd, true);
   return words;
 }
@@ -230,10 +230,9 @@ class LaunchLeader {
       while (!connected) lose_who_hangs_up();
     });
     Status status = groups_->connect(pointers_, [this](std::size_t i) -> Result<int> {
-      const Result<std::string> text = peers_[i].stream.receive();
-      if (!text.ok()) lose(str("rank ", i + 1, " shows no life"));
-      GLINT_TRY(const Json said, parse_json(text.value()));
-      return static_cast<int>(said.find("port")->as_int());
+      const Result<Json> said = receive_words(peers_[i].stream);
+      if (!said.ok()) lose(str("rank ", i + 1, " shows no life"));
+      return static_cast<int>(said.value().find("port")->as_int());
     });
     connected = true;
     watcher.join();

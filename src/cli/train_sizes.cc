@@ -66,11 +66,10 @@ Status divide_among_ranks(const TrainPlanOptions& sizes, TranslatedTrainArgs& ar
                        " ranks, and tensor, pipeline and context parallel sizes ", l.tp, ", ", l.pp,
                        " and ", l.cp, " need a multiple of ", l.of_model()));
   }
-  for (const auto& [name, size] : {std::pair("tp", l.tp),
-                                   {"dp", l.gpus / (l.tp * l.pp)},
-                                   {"cp", l.cp},
-                                   {"ep", l.ep},
-                                   {"pp", l.pp}}) {
+  const MeshShape shape = l.shape();
+  for (const auto& [name, size] :
+       {std::pair("tp", shape.tp), std::pair("dp", shape.dp), std::pair("cp", shape.cp),
+        std::pair("ep", shape.ep), std::pair("pp", shape.pp)}) {
     if (size > 1) args.options.push_back(str("--", name, "=", size));
   }
   if (nodes > 1) args.options.push_back("--ranks=processes");

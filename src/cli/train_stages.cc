@@ -121,9 +121,9 @@ Status copy_folder(const std::string& from, const std::string& to, Cli& cli) {
 
 Status prepare_run(const Launch& launch, Cli& cli) {
   GLINT_TRY_STATUS(prepare_model(launch, cli));
-  GLINT_TRY_STATUS(
-      prepare_data(launch.value("prompt-data"), launch.prompts(), "zhuzilin/dapo-math-17k", cli));
-  if (const std::string eval = launch.value("eval-prompt-data"); !eval.empty()) {
+  GLINT_TRY_STATUS(prepare_data(launch.args.value("prompt-data"), launch.prompts(),
+                                "zhuzilin/dapo-math-17k", cli));
+  if (const std::string eval = launch.args.value("eval-prompt-data"); !eval.empty()) {
     GLINT_TRY_STATUS(prepare_data(eval, launch.eval_prompts(), "zhuzilin/aime-2024", cli));
   }
   return Ok{};
@@ -166,7 +166,7 @@ Result<int> rank_of_launch(const Launch& launch, bool prepares, const Cli& cli) 
 }
 
 Status train_run(const Launch& launch, Cli& cli) {
-  const std::string model = launch.value("hf-checkpoint");
+  const std::string model = launch.args.value("hf-checkpoint");
   if (!file_exists(model + "/config.json")) {
     return invalid(str(model,
                        " is not there; `glint train prepare` and `glint train prepare-cp` "

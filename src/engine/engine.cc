@@ -282,8 +282,9 @@ struct Engine::Impl {
     }
     if (state.paused && !state.stopping) return;
     for (;;) {
-      const int budget = costs.prompt_budget(scheduler.num_decoding(), options.max_step_slowdown,
-                                             options.scheduler.max_step_tokens);
+      const int budget =
+          costs.prompt_budget(scheduler.num_decoding(), options.max_step_slowdown,
+                              options.unseen_step_seconds, options.scheduler.max_step_tokens);
       auto plan = std::make_shared<const StepPlan>(scheduler.schedule(budget));
       if (plan->empty()) return;
       note_started(*plan);

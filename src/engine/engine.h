@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
+#include "engine/step_costs.h"
 
 namespace glint {
 
@@ -21,9 +22,9 @@ struct EngineOptions {
   SchedulerConfig scheduler = {};
   KvCacheConfig cache = {};  // of each of the executor's shards
   int max_waiting = 4096;    // requests beside max_running others; beyond this, submit() refuses
-  // A step with prompt tokens may take this many times a plain decode step, and in any case
-  // StepCosts::kUnseenSeconds. 0: no limit.
-  double max_step_slowdown = 2;
+  // A step with prompt tokens may take this many times a plain decode step, or so many seconds if
+  // that is longer. A slowdown of 0: no limit.
+  double max_step_slowdown = 2, unseen_step_seconds = StepCosts::kUnseenSeconds;
   double watchdog_seconds = 300;  // a step that takes longer is a hang; 0: never
   // Sees how many tokens each step came to: those of prompts that it read, and those that it gave.
   // On the engine thread, as Sink.

@@ -32,13 +32,14 @@ void StepCosts::record(const StepShape& shape, double seconds) {
   per_prompt_token_.add(std::max(seconds - plain, 0.1 * seconds) / shape.prompt_tokens);
 }
 
-int StepCosts::prompt_budget(int num_decoding, double max_slowdown, int max_tokens) const {
+int StepCosts::prompt_budget(int num_decoding, double max_slowdown, double unseen_seconds,
+                             int max_tokens) const {
   if (num_decoding == 0 || max_slowdown <= 0) return max_tokens;
   if (plain_steps_due_ > 0) return 0;
   const double plain = plain_seconds(num_decoding), each = per_prompt_token_.median();
   if (plain == 0 || each == 0) return std::min(kUnknownBudget, max_tokens);
   constexpr double kMargin = 0.9;  // steps vary
-  const double longest = std::max(max_slowdown * plain, kUnseenSeconds);
+  const double longest = std::max(max_slowdown * plain, unseen_seconds);
   const double tokens = kMargin * (longest - plain) / each;
   return static_cast<int>(
       std::clamp<double>(tokens, std::min(kMinPromptTokens, max_tokens), max_tokens));

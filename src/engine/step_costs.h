@@ -23,17 +23,18 @@ class StepCosts {
   void record(const StepShape& shape, double seconds);
 
   // Prompt tokens for a step in which `num_decoding` sequences decode, so that it takes at most
-  // `max_slowdown` times as long as without, or kUnseenSeconds if that is longer. At least
+  // `max_slowdown` times as long as without, or `unseen_seconds` if that is longer. At least
   // kMinPromptTokens, or prompts would never end; but now and then 0, to measure plain steps anew.
   // At most `max_tokens`, which is also the answer where nobody decodes or `max_slowdown` is 0.
-  int prompt_budget(int num_decoding, double max_slowdown, int max_tokens) const;
+  int prompt_budget(int num_decoding, double max_slowdown, double unseen_seconds,
+                    int max_tokens) const;
 
   // Seconds of a step with so many decoding sequences and no prompt; 0 while unknown.
   double plain_seconds(int num_decoding) const;
 
-  // Where weights are read from a GPU's memory a few prompt tokens cost as much as hundreds: pieces
-  // that slow down a step of two milliseconds by as much take ten times as long for a prompt, and
-  // no reader sees the difference.
+  // On a GPU a few prompt tokens cost as much as hundreds, as all weights are read for both. Pieces
+  // small enough for twice a step of 2 ms would make a prompt ten times as slow, and no reader sees
+  // 20 ms.
   static constexpr double kUnseenSeconds = 0.020;
   static constexpr int kMinPromptTokens = 2;
   static constexpr int kUnknownBudget = 64;  // while a cost is not known

@@ -12,9 +12,9 @@ constexpr int kMaxTokens = 2048;
 
 TEST(StepCosts, nobody_to_slow_down_or_no_limit_means_no_budget) {
   StepCosts costs;
-  EXPECT_EQ(costs.prompt_budget(0, 2, kMaxTokens), kMaxTokens);
-  EXPECT_EQ(costs.prompt_budget(5, 0, kMaxTokens), kMaxTokens);
-  EXPECT_EQ(costs.prompt_budget(5, 2, kMaxTokens), StepCosts::kUnknownBudget);
+  EXPECT_EQ(costs.prompt_budget(0, 2, 0, kMaxTokens), kMaxTokens);
+  EXPECT_EQ(costs.prompt_budget(5, 0, 0, kMaxTokens), kMaxTokens);
+  EXPECT_EQ(costs.prompt_budget(5, 2, 0, kMaxTokens), StepCosts::kUnknownBudget);
 }
 
 // A machine where a plain step takes 10 ms + 0.1 ms per sequence, and a prompt token 50 us.
@@ -34,7 +34,7 @@ TEST(StepCosts, a_step_with_prompts_takes_at_most_the_allowed_multiple) {
   EXPECT_NEAR(costs.plain_seconds(8), 0.0108, 1e-6);
   int total = 0, plain = 0;
   for (int i = 0; i < 500; ++i) {
-    const int budget = costs.prompt_budget(8, 2, kMaxTokens);
+    const int budget = costs.prompt_budget(8, 2, 0, kMaxTokens);
     const double seconds = run(8, budget);
     if (i >= 5) {
       EXPECT_LE(seconds, 2 * 0.0108) << "step " << i;
@@ -52,7 +52,8 @@ TEST(StepCosts, short_steps_take_pieces_that_are_worth_it) {
   for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 4}, 0.002);
   int steps = 0;
   for (int left = 3 * 2000; left > 0; ++steps) {
-    const int budget = std::min(costs.prompt_budget(4, 2, kMaxTokens), left);
+    const int budget =
+        std::min(costs.prompt_budget(4, 2, StepCosts::kUnseenSeconds, kMaxTokens), left);
     const double seconds = 0.004 + 10e-6 * budget;
     EXPECT_LE(seconds, StepCosts::kUnseenSeconds);
     costs.record({.num_decoding = 4, .prompt_tokens = budget}, seconds);
@@ -65,8 +66,8 @@ TEST(StepCosts, prompts_progress_even_where_one_token_is_too_slow) {
   StepCosts costs;
   costs.record({.num_decoding = 1}, 0.001);
   costs.record({.prompt_tokens = 10}, 1.0);
-  EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), StepCosts::kMinPromptTokens);
-  EXPECT_EQ(costs.prompt_budget(1, 2, 1), 1);
+  EXPECT_EQ(costs.prompt_budget(1, 2, 0, kMaxTokens), StepCosts::kMinPromptTokens);
+  EXPECT_EQ(costs.prompt_budget(1, 2, 0, 1), 1);
 }
 
 TEST(StepCosts, an_unmeasured_number_of_sequences_counts_as_the_next_smaller) {
@@ -84,27 +85,27 @@ TEST(StepCosts, single_slow_steps_change_nothing_and_a_slower_machine_is_noticed
   StepCosts costs;
   for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 1}, 0.010);
   for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.015);
-  const int before = costs.prompt_budget(1, 2, kMaxTokens);
+  const int before = costs.prompt_budget(1, 2, 0, kMaxTokens);
   EXPECT_EQ(before, 180);
   costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.500);
-  EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), before);
+  EXPECT_EQ(costs.prompt_budget(1, 2, 0, kMaxTokens), before);
   for (int i = 0; i < 6; ++i) costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.030);
-  EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), 45);
+  EXPECT_EQ(costs.prompt_budget(1, 2, 0, kMaxTokens), 45);
 }
 
 TEST(StepCosts, plain_steps_are_measured_anew_when_sequences_have_grown) {
   StepCosts costs;
   for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 1}, 0.010);
   for (int i = 0; i < StepCosts::kMeasureEvery; ++i) {
-    EXPECT_GT(costs.prompt_budget(1, 2, kMaxTokens), 0);
+    EXPECT_GT(costs.prompt_budget(1, 2, 0, kMaxTokens), 0);
     costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.015);
   }
   for (int i = 0; i < StepCosts::kPlainSteps; ++i) {
-    EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), 0);
+    EXPECT_EQ(costs.prompt_budget(1, 2, 0, kMaxTokens), 0);
     costs.record({.num_decoding = 1}, 0.040);
   }
   EXPECT_EQ(costs.plain_seconds(1), 0.040);
-  EXPECT_GT(costs.prompt_budget(1, 2, kMaxTokens), 0);
+  EXPECT_GT(costs.prompt_budget(1, 2, 0, kMaxTokens), 0);
 }
 
 TEST(DraftControl, drafts_are_as_many_as_are_likely_enough) {

@@ -22,7 +22,7 @@ struct Tapped {
     DecoratedBackend tapped(std::make_unique<ReferenceOps>());
     ops = &tapped.decorate<TapOps>();
     model = LoadedModel::load({.dir = str(GLINT_SOURCE_DIR, "/tests/golden/", golden),
-                               .numbers = kAllF32,
+                               .numbers = formats_in(DType::kF32),
                                .with_mtp = true},
                               std::move(tapped))
                 .value();

@@ -146,9 +146,9 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   d.max_running = std::clamp(wanted, 1, o.step_tokens);
   GraphSizes graphs;
   if (StepGraphs::can_record(layout)) {
-    graphs = o.program.graphs         ? *o.program.graphs
-             : o.device.name == "cpu" ? GraphSizes()
-                                      : usual_graphs(d.max_running);
+    graphs = o.program.graphs     ? *o.program.graphs
+             : o.device.is_host() ? GraphSizes()
+                                  : usual_graphs(d.max_running);
   }
   graphs.most = o.step_tokens;
   const StepLimits limits = {

@@ -134,12 +134,7 @@ class Planner {
   }
 
   Status plan_engine() {
-    const MeshShape trainer = {.tp = l_.tp,
-                               .cp = l_.cp,
-                               .ep = l_.ep,
-                               .pp = l_.pp,
-                               .last_stage_layers = l_.last_stage_layers,
-                               .dp = l_.gpus / (l_.tp * l_.pp)};
+    const MeshShape trainer = l_.shape();
     plan_.options.on_trainer = o_.on_trainer && plan_shard(c_, trainer, 0).ok();
     if (o_.on_trainer) plan_.options.engine_gpus = l_.gpus;
     const int W = o_.engine_gpus;

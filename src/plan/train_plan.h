@@ -19,6 +19,15 @@ struct TrainLayout {
   int of_model() const { return tp * pp * cp; }  // GPUs that hold one copy, but for experts
   int dp() const { return gpus / of_model(); }
   int expert_dp() const { return gpus / (pp * ep * etp); }
+  // As our ranks are divided: each that shares a sequence is a shard.
+  MeshShape shape() const {
+    return {.tp = tp,
+            .cp = cp,
+            .ep = ep,
+            .pp = pp,
+            .last_stage_layers = last_stage_layers,
+            .dp = gpus / (tp * pp)};
+  }
 };
 
 // "TP 4  PP 4  CP 2  EP 32"

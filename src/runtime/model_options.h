@@ -19,7 +19,11 @@ struct NumberFormats {
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
 };
-inline constexpr NumberFormats kAllF32 = {DType::kF32, LatentFormat::kF32, IndexFormat::kF32};
+// All in f32, or as published checkpoints compute.
+inline NumberFormats formats_in(DType activations) {
+  if (activations != DType::kF32) return {};
+  return {DType::kF32, LatentFormat::kF32, IndexFormat::kF32};
+}
 
 struct ModelOptions {
   std::string dir;  // of the checkpoint

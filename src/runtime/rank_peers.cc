@@ -51,7 +51,7 @@ std::uint64_t new_meeting() {
 
 }  // namespace
 
-Json words_of(const Status& outcome) {
+Json outcome_words(const Status& outcome) {
   if (outcome.ok()) return Json::Object{};
   return Json::Object{{"error", outcome.error().message},
                       {"code", static_cast<int>(outcome.error().code)}};

@@ -35,7 +35,7 @@ inline constexpr const char* kBeat = "collectives";
 inline constexpr int kRankSilenceSeconds = 5;
 
 // An outcome as words: {} is a success, {error, code} a failure; and back.
-Json words_of(const Status& outcome);
+Json outcome_words(const Status& outcome);
 Status outcome_in(const Json& words);
 
 Result<Json> receive_words(RankStream& stream);

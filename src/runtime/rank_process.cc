@@ -7,6 +7,8 @@
 #include <thread>
 #include <tuple>
 
+#include "base/base64.h"
+#include "base/bytes.h"
 #include "base/ending_signals.h"
 #include "base/str.h"
 #include "runtime/loaded_model.h"
@@ -26,29 +28,6 @@ auto fields(Options& m) {
                   s.redundant_experts);
 }
 
-template <class T>
-Json json_of(const T& field) {
-  if constexpr (std::is_enum_v<T>)
-    return static_cast<int>(field);
-  else
-    return field;
-}
-template <class T>
-Json json_of(const std::optional<T>& field) {
-  return field ? json_of(*field) : Json();
-}
-
-void read(const Json& from, std::string& field) { field = from.as_string(); }
-void read(const Json& from, bool& field) { field = from.as_bool(); }
-template <class T>
-void read(const Json& from, T& field) {
-  field = static_cast<T>(from.as_int());
-}
-template <class T>
-void read(const Json& from, std::optional<T>& field) {
-  if (!from.is_null()) read(from, field.emplace());
-}
-
 // Where the leader, or another rank, is gone, the next generation may find all there.
 int exit_code_of(const Error& end) { return end.code == ErrorCode::kUnavailable ? 0 : 2; }
 
@@ -59,8 +38,10 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
     return invalid(str("this process is glint ", build, ", and its leader another build"));
   }
   ModelOptions options;
-  const Json* next = start.find("options")->as_array().data();
-  std::apply([&](auto&... field) { (read(*next++, field), ...); }, fields(options));
+  const std::string bytes = from_base64(start.find("options")->as_string()).value_or("");
+  ByteReader read(bytes);
+  std::apply(read, fields(options));
+  if (!read.is_whole()) return invalid("the options of a rank are cut short");
   const MeshShape& shape = options.shape;
   std::thread([&leader] {
     leader.show_life();
@@ -83,7 +64,7 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
     GLINT_TRY(const RankPass pass, read_pass(bytes));
     const Status done = model->follow(pass);
     if (!is_answered(pass.kind)) continue;
-    Json answer = words_of(done);
+    Json answer = outcome_words(done);
     answer.set("checkpoint", model->fingerprint());
     answer.set("way", model->way_between_ranks());  // groups find it with the first of these passes
     GLINT_TRY_STATUS(leader.tell(answer));
@@ -94,11 +75,12 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
 
 Json rank_start(const ModelOptions& model, const std::string& build, const Json& backend,
                 const std::string& memory) {
-  const auto options = [](const auto&... field) { return Json::Array{json_of(field)...}; };
+  ByteWriter options;
+  std::apply(options, fields(model));
   return Json::Object{{"build", build},
                       {"backend", backend},
                       {"memory", memory},
-                      {"options", std::apply(options, fields(model))}};
+                      {"options", to_base64(options.take())}};
 }
 
 bool is_answered(RankPass::Kind kind) {
@@ -116,7 +98,7 @@ int run_rank_process(
   const Result<Json> start = leader.hear_words();
   if (!start.ok()) return exit_code_of(start.error());
   const Status end = run_rank(leader, start.value(), build, make_backend);
-  (void)leader.tell(words_of(end));  // the leader may be gone
+  (void)leader.tell(outcome_words(end));  // the leader may be gone
   ::_exit(exit_code_of(end.error()));
 }
 

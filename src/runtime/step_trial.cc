@@ -39,17 +39,10 @@ PassShape fitted(PassShape shape) {
 }  // namespace
 
 Result<ShardPlan> shard_of(const ModelConfig& config, const MeshShape& shape, int stage) {
-  GLINT_TRY_STATUS(check_shape(shape));
-  const int heads = config.num_attention_heads, tp = shape.tp;
-  if (heads % tp != 0) {
-    int works = tp - 1;
-    while (heads % works) --works;
-    return invalid(str("tp is ", tp, ", but must divide the model's num_attention_heads (", heads,
-                       "); set it to ", works));
-  }
+  GLINT_TRY_STATUS(plan_shard(config, shape, 0));
   const MeshShape shards = as_shards(shape);
   GLINT_TRY(ShardPlan shard, plan_shard(config, shards, stage * shards.dp));
-  shard.heads.count = heads / tp;
+  shard.heads.count = config.num_attention_heads / shape.tp;
   if (shape.ep > 1) {
     shard.experts.count = ceil_div(shard.num_expert_slots, shape.ep);
   }

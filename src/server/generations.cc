@@ -132,11 +132,17 @@ void Generations::on_events(std::vector<TokenEvent> events) {
         const std::uint64_t number = Session::number_of(event.id);
         const auto found = shard->sessions.find(number);
         if (found == shard->sessions.end()) continue;
-        Session& session = *found->second;
-        run_session(session, [&](Session& one) { one.on_event(std::move(event)); });
-        if (session.awaits_telling()) {
-          tell_long(*shard, number);
-        } else if (session.done()) {
+        const std::shared_ptr<Session> session = found->second;
+        bool is_elsewhere = false;
+        run_session(*session, [&](Session& one) {
+          one.on_event(std::move(event));
+          if (!one.awaits_telling()) return;
+          long_answers_.post([this, number, session] { tell_long(*session, number); });
+          is_elsewhere = true;
+        });
+        if (is_elsewhere) {
+          shard->sessions.erase(number);
+        } else if (session->done()) {
           forget(*shard, number);
         }
       }
@@ -144,12 +150,12 @@ void Generations::on_events(std::vector<TokenEvent> events) {
   }
 }
 
-void Generations::tell_long(Shard& shard, std::uint64_t number) {
-  long_answers_.post([this, number, session = std::move(shard.sessions[number])] {
-    run_session(*session, [](Session& one) { one.tell(); });
-    forget(number);
+void Generations::tell_long(Session& session, std::uint64_t number) {
+  run_session(session, [this](Session& one) {
+    if (!stopping_) return one.tell();
+    one.fail(not_ready_error("draining"));
   });
-  shard.sessions.erase(number);
+  forget(number);
 }
 
 // Memory that runs out ends this session and no other.

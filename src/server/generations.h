@@ -115,7 +115,7 @@ class Generations {
   // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.
   void end_session(Shard& shard, std::uint64_t number, const std::function<void(Session&)>& end);
   void forget(Shard& shard, std::uint64_t number);
-  void tell_long(Shard& shard, std::uint64_t number);
+  void tell_long(Session& session, std::uint64_t number);
   void keep_streams_alive();  // the work of `alive_thread_`
 
   const ServerConfig& config_;

@@ -183,7 +183,7 @@ Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextM
 namespace {
 
 // The text of the last message where the answer has its role, so that it may go on with it.
-std::string echoed_text(const ChatInput& chat, const std::string& prompt) {
+std::string echoed_text(const ChatInput& chat, std::string_view prompt) {
   const Json& last = chat.messages.back();
   const bool continued = chat.continue_final_message || !chat.add_generation_prompt;
   const bool same_role = continued || *last.find("role") == Json("assistant");
@@ -202,7 +202,9 @@ ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int 
     GLINT_TRY(const std::string prompt, render_chat(request, model));
     GLINT_TRY(out.prompts.emplace_back(), encode_one(request, prompt, model, max_model_len));
     out.deltas.in_reasoning = ends_in_reasoning(model.tokenizer, out.prompts.back());
-    if (request.echo) out.prompt_texts.push_back(echoed_text(*request.chat, prompt));
+    if (request.echo)
+      out.prompt_texts.push_back(echoed_text(
+          *request.chat, request.encoding.plain_content ? without_marks(prompt) : prompt));
     return Ok{};
   }
   for (const Prompt& prompt : request.prompts) {

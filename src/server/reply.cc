@@ -1,7 +1,5 @@
 #include "server/reply.h"
 
-#include <algorithm>
-#include <iterator>
 #include <mutex>
 #include <new>
 #include <utility>

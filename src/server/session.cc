@@ -73,13 +73,15 @@ void Session::on_event(TokenEvent event) {
   last_ = index;
   awaits_telling_ = !done_ && num_open_ == 0 && num_numbers() > kMostNumbersAtOnce;
   if (awaits_telling_) return;
-  if (request_.form.stream) send(static_cast<int>(index), state, event.finished.has_value());
-  if (!done_ && num_open_ == 0) complete();
+  tell();
 }
 
-// Log-probabilities and experts, which are most of a large answer.
+// Log-probabilities and experts that are still to be written: most of a large answer.
 std::int64_t Session::num_numbers() const {
   const TokenFacts& facts = request_.facts;
+  const bool is_sent =
+      request_.form.stream && (request_.api == Api::kChat || request_.api == Api::kCompletions);
+  if (is_sent) return std::ssize(states_[last_].pending.scores) * (facts.top_logprobs + 1);
   std::int64_t count = 0;
   for (const Choice& choice : answer_.choices) {
     count += std::ssize(choice.scores) * (facts.top_logprobs + 1) +
@@ -90,9 +92,9 @@ std::int64_t Session::num_numbers() const {
 }
 
 void Session::tell() {
-  if (reply_.gone()) return disconnect();
-  if (request_.form.stream) send(static_cast<int>(last_), states_[last_], true);
-  if (!done_) complete();
+  ChoiceState& state = states_[last_];
+  if (request_.form.stream) send(static_cast<int>(last_), state, state.finished);
+  if (!done_ && num_open_ == 0) complete();
 }
 
 // Nothing: the abort ends the answer, which says so.
@@ -242,6 +244,7 @@ void Session::keep_best() {
 
 // The request is counted before the client sees the end.
 void Session::complete() {
+  if (reply_.gone()) return disconnect();
   std::string bytes;
   Json whole;
   if (request_.form.stream) {

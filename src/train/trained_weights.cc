@@ -82,8 +82,7 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model, const TrainPeers
 
 Status TrainedWeights::find(const ModelConfig& config, Checkpoint& checkpoint) {
   const bool has_mtp = holds_mtp_layer(config, checkpoint.source());
-  for (const ModelTensor& tensor : model_tensors(config)) {
-    if (config.is_mtp(tensor.layer) && !has_mtp) continue;
+  for (const ModelTensor& tensor : model_tensors(config, checkpoint.source())) {
     Entry entry = {.tensor = tensor, .box = {}, .first = tensors_.size()};
     const bool is_here = !part_ || part_->holds(tensor, config, has_mtp);
     if (is_here) entry.box = box_of(tensor, part_.value_or(ShardPlan()));

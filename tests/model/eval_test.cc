@@ -15,8 +15,7 @@ namespace {
 const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 
 ModelOptions options_of(const std::string& dir, DType dtype) {
-  return {
-      .dir = dir, .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(), .with_mtp = true};
+  return {.dir = dir, .numbers = formats_in(dtype), .with_mtp = true};
 }
 
 std::unique_ptr<LoadedModel> load(const ModelOptions& options, DecoratedBackend backend) {

@@ -20,9 +20,8 @@ constexpr double kTolerance = 1e-4;  // relative L2 of a row
 
 std::unique_ptr<LoadedModel> load(const std::string& dir, std::unique_ptr<Backend> ops,
                                   DType dtype) {
-  auto model = LoadedModel::load(
-      {.dir = dir, .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(), .with_mtp = true},
-      std::move(ops));
+  auto model = LoadedModel::load({.dir = dir, .numbers = formats_in(dtype), .with_mtp = true},
+                                 std::move(ops));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();
 }

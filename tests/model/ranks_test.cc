@@ -50,14 +50,13 @@ std::unique_ptr<Ranks> load_ranks(const Model& model, const MeshShape& shape,
   for (int rank = 0; rank < ranks->size(); ++rank) {
     DecoratedBackend backend = host_backend().make(1);
     if (scans) backend.decorate<CountScans>((*scans)[static_cast<std::size_t>(rank)]);
-    auto loaded =
-        LoadedModel::load({.dir = model.dir,
-                           .numbers = model.dtype == DType::kF32 ? kAllF32 : NumberFormats(),
-                           .with_mtp = true,
-                           .shape = shape,
-                           .rank = rank,
-                           .mesh = ranks->mesh(rank)},
-                          std::move(backend));
+    auto loaded = LoadedModel::load({.dir = model.dir,
+                                     .numbers = formats_in(model.dtype),
+                                     .with_mtp = true,
+                                     .shape = shape,
+                                     .rank = rank,
+                                     .mesh = ranks->mesh(rank)},
+                                    std::move(backend));
     EXPECT_TRUE(loaded.ok()) << loaded.error().message;
     ranks->add(std::move(loaded).value());
   }

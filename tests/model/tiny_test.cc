@@ -18,7 +18,9 @@ namespace {
 const std::string kModel = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 const std::string kRecord = str(GLINT_SOURCE_DIR, "/models/record");
 
-ModelOptions f32_options() { return {.dir = kModel, .numbers = kAllF32, .with_mtp = true}; }
+ModelOptions f32_options() {
+  return {.dir = kModel, .numbers = formats_in(DType::kF32), .with_mtp = true};
+}
 
 std::unique_ptr<LoadedModel> load(const ModelOptions& options, int threads = 2) {
   auto model = LoadedModel::load(options, best_backend().make(threads));

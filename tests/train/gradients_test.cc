@@ -37,7 +37,7 @@ struct Trained {
     DecoratedBackend taped(std::move(backend));
     tape = &TapeOps::decorate(taped);
     model = LoadedModel::load({.dir = dir,
-                               .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(),
+                               .numbers = formats_in(dtype),
                                .with_mtp = true,
                                .packing = Packing::kNever},
                               std::move(taped))

@@ -21,9 +21,7 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 class GrpoTest : public testing::Test {
  protected:
   static ModelOptions model_options(DType dtype) {
-    return {.dir = kTiny,
-            .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(),
-            .packing = Packing::kNever};
+    return {.dir = kTiny, .numbers = formats_in(dtype), .packing = Packing::kNever};
   }
 
   void open(DType dtype) {

@@ -34,7 +34,7 @@ const std::string kOdd = str(GLINT_SOURCE_DIR, "/tests/golden/odd");
 const std::string kSmall = str(GLINT_SOURCE_DIR, "/tests/golden/deepseek_v32");
 
 ModelOptions options_of(const std::string& dir, const MeshShape& shape, bool with_mtp = true) {
-  return {.dir = dir, .numbers = kAllF32, .with_mtp = with_mtp, .shape = shape};
+  return {.dir = dir, .numbers = formats_in(DType::kF32), .with_mtp = with_mtp, .shape = shape};
 }
 
 std::vector<std::unique_ptr<Backend>> backends(int ranks) {

@@ -28,9 +28,7 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 
 std::unique_ptr<Trainer> open(const std::string& dir, std::unique_ptr<Backend> ops,
                               DType dtype = DType::kF32) {
-  return Trainer::open({.model = {.dir = dir,
-                                  .numbers = dtype == DType::kF32 ? kAllF32 : NumberFormats(),
-                                  .with_mtp = true}},
+  return Trainer::open({.model = {.dir = dir, .numbers = formats_in(dtype), .with_mtp = true}},
                        std::move(ops))
       .value();
 }

@@ -282,16 +282,22 @@ void RequestReader::group(const char* name, const std::function<void(RequestRead
   if (inner.ok()) fields(inner);
 }
 
-void RequestReader::list(const char* name, const std::function<void(RequestReader&)>& fields) {
+void RequestReader::list(const char* name, const std::function<void(RequestReader&)>& fields,
+                         std::size_t max_items) {
   if (!reading()) {
     Json schema;
     RequestReader inner(schema);
     fields(inner);
-    return describe(name, Json::Object{{"type", "array"}, {"items", std::move(schema)}});
+    Json list = Json::Object{{"type", "array"}, {"items", std::move(schema)}};
+    if (max_items != kNoLimit) list.set("maxItems", static_cast<std::int64_t>(max_items));
+    return describe(name, std::move(list));
   }
   const Json* member = find(name);
   if (!member) return;
   if (!member->is_array()) return expected(name, *member, "a list of objects");
+  if (member->as_array().size() > max_items)
+    return fail(name, str(path(name), " has ", member->as_array().size(), " items; at most ",
+                          max_items, " are allowed"));
   for (std::size_t i = 0; i < member->as_array().size() && ok(); ++i) {
     RequestReader inner(member->as_array()[i], str(path(name), "[", i, "]"), *error_);
     if (inner.ok()) fields(inner);

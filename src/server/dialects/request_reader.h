@@ -74,7 +74,8 @@ class RequestReader {
   // An object with fields of its own.
   void group(const char* name, const std::function<void(RequestReader&)>& fields);
   // A list of objects.
-  void list(const char* name, const std::function<void(RequestReader&)>& fields);
+  void list(const char* name, const std::function<void(RequestReader&)>& fields,
+            std::size_t max_items = kNoLimit);
 
   void require(const char* name);
   void fail(const char* name, std::string message, std::string code = {});

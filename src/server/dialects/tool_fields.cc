@@ -8,7 +8,6 @@
 namespace glint {
 namespace {
 
-constexpr std::size_t kMaxTools = 1024;
 // More are not held to their schemas, unless something asks for it.
 constexpr std::size_t kMaxLenientTools = 256;
 
@@ -46,18 +45,17 @@ void read_allowed(RequestReader& a, ToolUse& tools) {
   std::string mode = "auto";
   a.one_of("mode", mode, {"auto", "required"});
   set_choice(mode, tools);
-  const Json* const list = a.find("tools");
-  if (list && list->is_array() && list->as_array().size() > kMaxTools)
-    return a.fail("tools", str(a.path("tools"), " has ", list->as_array().size(),
-                               " items; at most ", kMaxTools, " are allowed"));
-  a.list("tools", [&](RequestReader& t) {
-    std::string type = "function", name;
-    t.one_of("type", type, {"function"});
-    t.text("name", name);
-    t.group("function", [&](RequestReader& f) { f.text("name", name); });
-    if (name.empty()) t.fail("name", str(t.path("name"), " is missing"));
-    tools.allowed.push_back(std::move(name));
-  });
+  a.list(
+      "tools",
+      [&](RequestReader& t) {
+        std::string type = "function", name;
+        t.one_of("type", type, {"function"});
+        t.text("name", name);
+        t.group("function", [&](RequestReader& f) { f.text("name", name); });
+        if (name.empty()) t.fail("name", str(t.path("name"), " is missing"));
+        tools.allowed.push_back(std::move(name));
+      },
+      kMaxTools);
   a.require("tools");
   if (tools.allowed.empty())
     a.fail("tools", str(a.path("tools"), " is empty; expected at least one"));
@@ -127,7 +125,8 @@ void read_tool_choice(RequestReader& r, ToolUse& tools) {
 }
 
 void read_tools(RequestReader& r, ApiRequest& request) {
-  r.list("tools", [&](RequestReader& t) { read_tool(t, request); });
+  r.list(
+      "tools", [&](RequestReader& t) { read_tool(t, request); }, kMaxTools);
   r.boolean("parallel_tool_calls", request.tools.parallel);
   read_tool_choice(r, request.tools);
   if (const Json* tools = r.find("tools"); tools && !tools->as_array().empty())
@@ -146,9 +145,6 @@ Json read_flat_tool(RequestReader& t, const char* schema, Json no_schema, ToolUs
 void check_tool_choice(RequestReader& r, ApiRequest& request) {
   if (!r.reading() || !r.ok()) return;
   const ToolUse& tools = request.tools;
-  if (tools.specs.size() > kMaxTools)
-    return r.fail("tools", str("tools has ", tools.specs.size(), " items; at most ", kMaxTools,
-                               " are allowed"));
   const bool named = tools.choice == ToolUse::Choice::kNamed;
   const bool forced = tools.choice == ToolUse::Choice::kRequired || named;
   if (forced && tools.specs.empty())

@@ -8,6 +8,8 @@
 
 namespace glint {
 
+inline constexpr std::size_t kMaxTools = 1024;
+
 // "tools", "tool_choice", "parallel_tool_calls" of a chat.
 void read_tools(RequestReader& r, ApiRequest& request);
 
