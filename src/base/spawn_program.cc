@@ -28,15 +28,10 @@ Result<pid_t> spawn_program(const std::vector<std::string>& command, const Spawn
   std::vector<std::pair<const OwnedFd*, int>> given;  // and its number there
   int next = STDERR_FILENO + 1;
   for (const OwnedFd* fd : options.fds) given.emplace_back(fd, next++);
-  if (options.in_and_out) {
-    for (const int number : {STDIN_FILENO, STDOUT_FILENO}) {
-      given.emplace_back(options.in_and_out, number);
-    }
-  }
-  if (options.out_and_error) {
-    for (const int number : {STDOUT_FILENO, STDERR_FILENO}) {
-      given.emplace_back(options.out_and_error, number);
-    }
+  for (const auto& [fd, first] : {std::pair(options.in_and_out, STDIN_FILENO),
+                                  std::pair(options.out_and_error, STDOUT_FILENO)}) {
+    if (!fd) continue;
+    for (const int number : {first, first + 1}) given.emplace_back(fd, number);
   }
   // Under numbers that none of the process's descriptors has.
   std::vector<OwnedFd> above;

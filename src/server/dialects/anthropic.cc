@@ -113,14 +113,11 @@ void read_system(RequestReader& r, ChatInput& chat) {
 
 void read_anthropic_tools(RequestReader& r, ApiRequest& request) {
   Json::Array tools;
-  r.list(
-      "tools",
-      [&](RequestReader& t) {
-        std::string type;
-        t.one_of("type", type, {"custom"});
-        tools.push_back(read_flat_tool(t, "input_schema", Json::Object{}, request.tools));
-      },
-      kMaxTools);
+  r.list("tools", kMaxTools, [&](RequestReader& t) {
+    std::string type;
+    t.one_of("type", type, {"custom"});
+    tools.push_back(read_flat_tool(t, "input_schema", Json::Object{}, request.tools));
+  });
   if (!tools.empty()) request.chat->tools = std::move(tools);
   r.group("tool_choice", [&](RequestReader& c) {
     std::string type;

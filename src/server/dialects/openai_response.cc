@@ -25,13 +25,13 @@ Json prompt_logprobs_json(const Choice& choice, const std::vector<TokenId>& prom
     Json::Object tokens;
     bool has_own = false;
     const auto add = [&](TokenId id, float logprob, int rank) {
-      has_own |= id == prompt[i + 1];
       tokens.emplace_back(std::to_string(id), Json::Object{{"logprob", finite_logprob(logprob)},
                                                            {"rank", rank},
                                                            {"decoded_token", names.text(id)}});
     };
     for (int rank = 1; const TokenLogprob::Top& top : score.top) {
       const bool is_own = top.id == prompt[i + 1];
+      has_own |= is_own;
       add(top.id, top.logprob, is_own ? score.rank : rank);
       ++rank;
     }

@@ -218,15 +218,21 @@ void RequestReader::texts(const char* name, std::vector<std::string>& out, int m
     return check_bytes();
   }
   if (!member->is_array()) return expected(name, *member, "a text or a list of texts");
-  if (static_cast<std::int64_t>(member->as_array().size()) > max_items)
-    return fail(name, str(path(name), " has ", member->as_array().size(), " items; at most ",
-                          max_items, " are allowed"));
+  if (!is_within(name, *member, static_cast<std::size_t>(max_items), "items")) return;
   out.clear();
   for (const Json& item : member->as_array()) {
     if (!item.is_string()) return expected(name, item, "texts only");
     out.push_back(item.as_string());
   }
   check_bytes();
+}
+
+bool RequestReader::is_within(const char* name, const Json& list, std::size_t max_items,
+                              const char* items) {
+  const std::size_t size = list.as_array().size();
+  if (size <= max_items) return true;
+  fail(name, str(path(name), " has ", size, " ", items, "; at most ", max_items, " are allowed"));
+  return false;
 }
 
 void RequestReader::tokens(const char* name, std::vector<TokenId>& out, TokenId vocab_size,
@@ -238,9 +244,7 @@ void RequestReader::tokens(const char* name, std::vector<TokenId>& out, TokenId 
   const Json* member = find(name);
   if (!member) return;
   if (!member->is_array()) return expected(name, *member, "a list of token ids");
-  if (member->as_array().size() > max_items)
-    return fail(name, str(path(name), " has ", member->as_array().size(), " tokens; at most ",
-                          max_items, " are allowed"));
+  if (!is_within(name, *member, max_items, "tokens")) return;
   out.clear();
   out.reserve(member->as_array().size());
   for (const Json& token : member->as_array()) {
@@ -282,8 +286,8 @@ void RequestReader::group(const char* name, const std::function<void(RequestRead
   if (inner.ok()) fields(inner);
 }
 
-void RequestReader::list(const char* name, const std::function<void(RequestReader&)>& fields,
-                         std::size_t max_items) {
+void RequestReader::list(const char* name, std::size_t max_items,
+                         const std::function<void(RequestReader&)>& fields) {
   if (!reading()) {
     Json schema;
     RequestReader inner(schema);
@@ -295,9 +299,7 @@ void RequestReader::list(const char* name, const std::function<void(RequestReade
   const Json* member = find(name);
   if (!member) return;
   if (!member->is_array()) return expected(name, *member, "a list of objects");
-  if (member->as_array().size() > max_items)
-    return fail(name, str(path(name), " has ", member->as_array().size(), " items; at most ",
-                          max_items, " are allowed"));
+  if (!is_within(name, *member, max_items, "items")) return;
   for (std::size_t i = 0; i < member->as_array().size() && ok(); ++i) {
     RequestReader inner(member->as_array()[i], str(path(name), "[", i, "]"), *error_);
     if (inner.ok()) fields(inner);

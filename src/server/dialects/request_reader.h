@@ -74,8 +74,11 @@ class RequestReader {
   // An object with fields of its own.
   void group(const char* name, const std::function<void(RequestReader&)>& fields);
   // A list of objects.
-  void list(const char* name, const std::function<void(RequestReader&)>& fields,
-            std::size_t max_items = kNoLimit);
+  void list(const char* name, std::size_t max_items,
+            const std::function<void(RequestReader&)>& fields);
+  void list(const char* name, const std::function<void(RequestReader&)>& fields) {
+    list(name, kNoLimit, fields);
+  }
 
   void require(const char* name);
   void fail(const char* name, std::string message, std::string code = {});
@@ -85,6 +88,8 @@ class RequestReader {
  private:
   // Fails with "NAME is KIND; expected WHAT".
   void expected(const char* name, const Json& found, const std::string& what);
+  // Fails where `list` has more, which the message calls `items`.
+  bool is_within(const char* name, const Json& list, std::size_t max_items, const char* items);
   std::optional<std::int64_t> integer_of(const char* name, IntegerRange range);
 
   // The member, and whether its item counts.

@@ -130,15 +130,12 @@ void read_input(RequestReader& r, ChatInput& chat) {
 
 void read_flat_tools(RequestReader& r, ApiRequest& request) {
   Json::Array tools;
-  r.list(
-      "tools",
-      [&](RequestReader& t) {
-        std::string type;
-        t.one_of("type", type, {"function"});
-        t.require("type");
-        tools.push_back(read_flat_tool(t, "parameters", Json(), request.tools));
-      },
-      kMaxTools);
+  r.list("tools", kMaxTools, [&](RequestReader& t) {
+    std::string type;
+    t.one_of("type", type, {"function"});
+    t.require("type");
+    tools.push_back(read_flat_tool(t, "parameters", Json(), request.tools));
+  });
   if (!tools.empty()) request.chat->tools = std::move(tools);
   read_tool_choice(r, request.tools);
   r.boolean("parallel_tool_calls", request.tools.parallel);

@@ -45,17 +45,14 @@ void read_allowed(RequestReader& a, ToolUse& tools) {
   std::string mode = "auto";
   a.one_of("mode", mode, {"auto", "required"});
   set_choice(mode, tools);
-  a.list(
-      "tools",
-      [&](RequestReader& t) {
-        std::string type = "function", name;
-        t.one_of("type", type, {"function"});
-        t.text("name", name);
-        t.group("function", [&](RequestReader& f) { f.text("name", name); });
-        if (name.empty()) t.fail("name", str(t.path("name"), " is missing"));
-        tools.allowed.push_back(std::move(name));
-      },
-      kMaxTools);
+  a.list("tools", kMaxTools, [&](RequestReader& t) {
+    std::string type = "function", name;
+    t.one_of("type", type, {"function"});
+    t.text("name", name);
+    t.group("function", [&](RequestReader& f) { f.text("name", name); });
+    if (name.empty()) t.fail("name", str(t.path("name"), " is missing"));
+    tools.allowed.push_back(std::move(name));
+  });
   a.require("tools");
   if (tools.allowed.empty())
     a.fail("tools", str(a.path("tools"), " is empty; expected at least one"));
@@ -125,8 +122,7 @@ void read_tool_choice(RequestReader& r, ToolUse& tools) {
 }
 
 void read_tools(RequestReader& r, ApiRequest& request) {
-  r.list(
-      "tools", [&](RequestReader& t) { read_tool(t, request); }, kMaxTools);
+  r.list("tools", kMaxTools, [&](RequestReader& t) { read_tool(t, request); });
   r.boolean("parallel_tool_calls", request.tools.parallel);
   read_tool_choice(r, request.tools);
   if (const Json* tools = r.find("tools"); tools && !tools->as_array().empty())
