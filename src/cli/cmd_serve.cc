@@ -1,37 +1,14 @@
 // glint serve: the HTTP API over one model; also under the command lines of other servers.
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <future>
-
-#include "base/file.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/checksum.h"
-#include "checkpoint/model_dir.h"
 #include "cli/commands.h"
-#include "cli/generate_options.h"
-#include "cli/interrupt.h"
-#include "cli/serve_plan.h"
+#include "cli/planned_server.h"
+#include "cli/run_server.h"
 #include "cli/served_ranks.h"
-#include "model/inventory.h"
-#include "model/release.h"
 #include "plan/report.h"
-#include "runtime/memory_plan.h"
-#include "runtime/model_executor.h"
-#include "server/server.h"
 
 namespace glint {
 namespace {
-
-constexpr int kHangExitCode = 70;  // EX_SOFTWARE
-constexpr double kReportSeconds = 10;
-constexpr int kLooksPerReport = 20;  // at the ranks
 
 struct Options : ServeOptions, CommonOptions {
   Options() { log_level = "info"; }
@@ -43,100 +20,10 @@ struct Options : ServeOptions, CommonOptions {
   }
 };
 
-// A model that has a tokenizer.
-Result<OpenedModel> open_served(const ModelOptions& resolved) {
-  if (resolved.dir.ends_with(".json"))
-    return invalid(str(resolved.dir,
-                       " is a configuration alone; a server needs a directory with a tokenizer"));
-  return open_model(resolved);
-}
-
-// The model without its weights.
-ServeFacts facts_of(const OpenedModel& model, const std::string& dir, int drafts,
-                    const Environment& environment) {
-  ServeFacts facts;
-  facts.config = model.config;
-  facts.generation = model.generation;
-  facts.dir = dir;
-  facts.max_drafts = drafts;
-  char host_name[256] = {};
-  if (::gethostname(host_name, sizeof host_name - 1) == 0) facts.host_name = host_name;
-  if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
-  return facts;
-}
-
-// Weights that will be made up.
-void add_dummy(Release release, ServeFacts& facts) {
-  facts.formats = str("dummy ", name_of(release));
-  facts.has_mtp = facts.config.num_nextn_predict_layers > 0;
-}
-
-// Facts from the headers of the weights.
-Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
-  GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
-  // A plan that comes to nothing is not printed.
-  GLINT_TRY_STATUS(inventory.check_complete(checkpoint.source().name(), facts.max_drafts > 0));
-  facts.has_mtp = inventory.has_mtp;
-  std::vector<std::pair<std::int64_t, std::string>> by_size;
-  for (const auto& [format, size] : inventory.bytes_by_format())
-    by_size.emplace_back(-size, format);
-  std::sort(by_size.begin(), by_size.end());
-  for (const auto& [size, format] : by_size)
-    facts.formats += (facts.formats.empty() ? "" : " ") + format;
-  return Ok{};
-}
-
-// `checkpoint` is null where weights are made up.
-std::function<WeightFormat(const ModelTensor&)> formats_of(const ServeFacts& facts,
-                                                           const ModelOptions& resolved,
-                                                           Checkpoint* checkpoint) {
-  return checkpoint ? formats_of(facts.config, *checkpoint)
-                    : formats_of(facts.config, *resolved.dummy);
-}
-
-// The memory of weights and steps of all ranks of this machine.
-Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
-                         const GraphSizes& graphs, Checkpoint* checkpoint, Backend& backend,
-                         ServeFacts& facts) {
-  GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
-  const std::int64_t most = facts.config.max_position_embeddings;
-  const std::int64_t longest = length == 0 ? most : std::min(length, most);
-  GLINT_TRY(
-      facts.memory,
-      plan_serve_memory(
-          facts.config,
-          {.trial = {.shape = facts.ranks.shape,
-                     .format = formats_of(facts, resolved, checkpoint),
-                     .with_mtp = facts.has_mtp && facts.max_drafts > 0,
-                     .numbers = resolved.numbers,
-                     .like = &backend},
-           .ranks_here = facts.ranks.here,
-           .group_bytes = bytes_of_group(options.backend),
-           .limits = {.max_step_tokens = options.max_num_batched_tokens,
-                      .max_running = options.max_num_seqs,
-                      .max_drafts = facts.max_drafts,
-                      .max_logprobs = max_logprobs(options, facts.config),
-                      .max_seq_len = longest,
-                      .num_graphs = StepGraphs::can_record(backend.device(), facts.ranks.shape)
-                                        ? count_graphs(graphs, facts.config.index_topk, longest,
-                                                       facts.max_drafts)
-                                        : 0},
-           .packing = resolved.packing,
-           .made_up = checkpoint == nullptr}));
-  return Ok{};
-}
-
 void tell_graph_flags(const GraphFlags& flags, const Device& device, Cli& cli) {
   if (!device.is_host()) return;
   for (const std::string& flag : flags.given)
     cli.console.note(str("ignored: ", flag, " (it is about GPUs, and the CPU computes)"));
-}
-
-void record_graphs(ModelExecutor& executor, std::int64_t max_seq_len, Cli& cli) {
-  const GraphStats graphs = executor.record_graphs(max_seq_len);
-  if (graphs.count > 0)
-    cli.console.note(formatted("  %zu graphs of decode steps recorded in %.1f s, %s", graphs.count,
-                               graphs.seconds, human_bytes(graphs.bytes).c_str()));
 }
 
 void tell_environment(const Environment& environment, Cli& cli) {
@@ -150,125 +37,45 @@ void tell_environment(const Environment& environment, Cli& cli) {
   }
 }
 
-void print_table(const std::vector<std::pair<std::string, std::string>>& rows, Cli& cli) {
-  std::size_t width = 0;
-  for (const auto& [name, value] : rows) width = std::max(width, name.size());
-  for (const auto& [name, value] : rows)
-    cli.console.note(str("  ", name, std::string(width + 2 - name.size(), ' '), value));
-}
-
 // Prints what `glint plan` would say of this server.
-Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
-                  std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
-                  const GraphSizes& graphs, const ServePlan& plan, Backend& backend, Cli& cli) {
-  print_table(plan.rows, cli);
-  const int ranks = facts.memory.on_host ? facts.ranks.here : 1;  // that share the memory
+Status print_plan(const ServeOptions& options, PlannedServer& server, Cli& cli) {
+  if (!options.chat_template.empty()) {
+    GLINT_TRY_STATUS(open_template(options.chat_template, server.facts.dir));
+  }
+  if (server.follows()) {
+    cli.console.note(server.launch->describe_ranks() +
+                     ", which plans by its machine's memory, as this plan does by this one's");
+  }
+  for (const std::string& line : server.plan.lines()) cli.console.note(line);
+  const ServeFacts& facts = server.facts;
+  const ServeMemory& memory = facts.memory;
+  const int ranks = memory.on_host ? facts.ranks.here : 1;  // that share the memory
   GLINT_TRY(const PlanReport report,
             make_report(facts.config,
                         {.model = options.model,
                          .format = facts.formats,
-                         .formats = std::move(formats),
-                         .device = {.name = backend.device().name(),
-                                    .product = facts.memory.on_host ? "this machine's memory"
-                                                                    : "this GPU's memory",
-                                    .memory = facts.memory.total / ranks,
+                         .formats = server.formats(),
+                         .device = {.name = server.backend->device().name(),
+                                    .product = memory.on_host ? "this machine's memory"
+                                                              : "this GPU's memory",
+                                    .memory = memory.total / ranks,
                                     .source = "this machine"},
                          .count = facts.ranks.shape.num_ranks(),
                          .layout = facts.ranks.shape,
-                         .numbers = resolved.numbers,
+                         .numbers = server.model.numbers,
                          .max_drafts = facts.max_drafts,
-                         .max_model_len = plan.max_model_len,
+                         .max_model_len = server.plan.max_model_len,
                          .concurrency = options.max_num_seqs,
                          .step_tokens = options.max_num_batched_tokens,
-                         .cache_bytes = plan.engine.cache.num_pages * facts.memory.page / ranks,
-                         .program = {.like = &backend,
-                                     .graphs = facts.memory.on_host ? GraphSizes() : graphs}}));
+                         .cache_bytes = server.plan.engine.cache.num_pages * memory.page / ranks,
+                         .program = {.like = server.backend.get(),
+                                     .graphs = memory.on_host ? GraphSizes() : server.graphs}}));
   cli.console.print(to_text(report));
   return Ok{};
 }
 
-// A step hangs: nothing can be waited for any more.
-void on_hang(const std::string& dump) {
-  log(LogLevel::kError, "a step hangs; the program ends\n" + dump);
-  end_program(kHangExitCode);
-}
-
-// Logs the engine's work between two looks; silent when it was idle.
-void report_load(const EngineStats& before, const EngineStats& now) {
-  const auto rate = [](std::uint64_t from, std::uint64_t to) {
-    return std::lround(static_cast<double>(to - from) / kReportSeconds);
-  };
-  if (now.steps == before.steps && now.num_running + now.num_waiting == 0) return;
-  GLINT_LOG(kInfo, str(now.num_running, " requests run, ", now.num_waiting, " wait; ",
-                       rate(before.prompt_tokens, now.prompt_tokens), " prompt tokens/s, ",
-                       rate(before.generated_tokens, now.generated_tokens), " tokens/s; pages ",
-                       now.used_pages, " of ", now.total_pages));
-}
-
-// `mended`: lost ranks that start again, which may outlast this.
-void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* ranks,
-                  bool log_stats, std::future<Status>& mended) {
-  EngineStats before = server.stats();
-  const int looks = ranks ? kLooksPerReport : 1;
-  for (int look = 1; !shutdown.wait_for(kReportSeconds / looks); ++look) {
-    // A step notices by itself that ranks are lost; without requests there is none.
-    const bool mends =
-        mended.valid() && mended.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-    if (ranks && !ranks->state().ok() && !mends)
-      mended = std::async(std::launch::async, [&] { return server.mend(); });  // it logs
-    if (look % looks != 0) continue;
-    const EngineStats now = server.stats();
-    if (log_stats) report_load(before, now);
-    if (now.num_running + now.num_waiting == 0) release_free_memory();
-    before = now;
-  }
-}
-
-void drain(Server& server, double seconds, Cli& cli) {
-  const int running = server.stats().num_running + server.stats().num_waiting;
-  if (running > 0)
-    cli.console.note(str("ending: ", running, " requests may go on for ", seconds,
-                         " s; a second signal ends at once"));
-  const int left = server.drain(seconds);
-  if (left > 0) cli.console.note(str(left, " requests were cut off"));
-}
-
-TrainerConfig trainer_config(int threads, const Cli& cli) {
-  TrainerConfig trainers;
-  trainers.find_model = [cache = cli.environment.hf_hub_cache](const std::string& model) {
-    return resolve_model(model, cache);
-  };
-  trainers.build = program_build;
-  trainers.checksum_of = [threads](const std::string& dir) -> Result<std::string> {
-    GLINT_TRY(const Checkpoint weights, Checkpoint::open(dir));
-    ThreadPool pool(std::max(threads, 1));
-    return checksum_of(weights.source(), pool);
-  };
-  return trainers;
-}
-
-// That of the checkpoint in `dir`, unless one is given.
-Result<ChatTemplate> open_template(const std::string& given, const std::string& dir) {
-  if (given.empty()) return ChatTemplate::open(dir);
-  GLINT_TRY(ChatTemplate chat, ChatTemplate::from_file_or_text(given).in("--chat-template"));
-  GLINT_TRY_STATUS(chat.take_special_tokens(dir));
-  return chat;
-}
-
-// With the model at the revision that was asked for.
-RunOptions at_revision(const Options& options, Cli& cli) {
-  RunOptions out = options;
-  if (options.revision.empty()) return out;
-  if (is_directory(options.model)) {
-    cli.console.note(str("ignored: --revision ", options.revision, " (a directory has one)"));
-  } else {
-    out.model += "@" + options.revision;
-  }
-  return out;
-}
-
 // The server from its start to its end.
-Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
+Status serve(const ServeOptions& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
   GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
   const std::jthread launcher = watch_launcher(launch);
@@ -277,98 +84,16 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
         "--headless is for machines that follow another, and this is the first, which serves; say "
         "which it is by --node-rank, or --data-parallel-start-rank, or leave --headless out");
   }
-  GLINT_TRY(const int drafts, parse_spec(options.spec));
-  GLINT_TRY(ModelOptions resolved, resolve(at_revision(options, cli), cli, drafts > 0));
-  GLINT_TRY(OpenedModel opened, open_served(resolved));
-  ServeFacts facts = facts_of(opened, resolved.dir, drafts, cli.environment);
-  Checkpoint* const checkpoint = resolved.dummy ? nullptr : &*opened.checkpoint;
-  if (resolved.dummy) {
-    add_dummy(*resolved.dummy, facts);
-  } else {
-    GLINT_TRY_STATUS(add_weights(*checkpoint, facts));
-  }
-  GLINT_TRY_STATUS(check_serve_options(options));
-  GLINT_TRY(facts.ranks, fit_launch(options, facts.config, resolved.threads,
-                                    makes_whole_weights(options, resolved), launch));
-  GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
-  const bool follows = launch && launch->rank > 0;
-  if (follows && !options.dry_run) return follow_server(*launch);
-  GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
-  resolved.shape = facts.ranks.shape;
-  GLINT_TRY_STATUS(
-      check_ranks(resolved.shape, facts.ranks.here, launch.has_value(), options, resolved));
-  GLINT_TRY(BackendOptions each, backend_options(options, cli));
-  each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
-  each.use_windows = given.graphs.windows;
-  keep_to_memory(each.name, 0, facts.ranks.here);
-  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
-  GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
-  graphs.most = options.max_num_batched_tokens;
-  GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint, *backend, facts));
-  GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
+  GLINT_TRY(PlannedServer server, find_server(options, std::move(launch), cli));
+  if (server.follows() && !options.dry_run) return follow_server(*server.launch);
+  GLINT_TRY_STATUS(plan_server(options, given, server, cli));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   for (const std::string& line : ignored_cache_wishes(options))
     cli.console.note("ignored: " + line);
-  tell_graph_flags(given.graphs, backend->device(), cli);
+  tell_graph_flags(given.graphs, server.backend->device(), cli);
   tell_environment(cli.environment, cli);
-  if (options.dry_run) {
-    if (!options.chat_template.empty()) {
-      GLINT_TRY_STATUS(open_template(options.chat_template, facts.dir));
-    }
-    if (follows) {
-      cli.console.note(launch->describe_ranks() +
-                       ", which plans by its machine's memory, as this plan does by this one's");
-    }
-    return print_plan(options, resolved, formats_of(facts, resolved, checkpoint), facts, graphs,
-                      plan, *backend, cli);
-  }
-  resolved.keep_free = facts.memory.activations + plan.engine.cache.num_pages * facts.memory.page;
-  GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
-  GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
-  plan.server.version = GLINT_VERSION;
-  plan.server.trainers = trainer_config(resolved.threads, cli);
-  GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
-  print_table(plan.rows, cli);
-
-  // Ranks do not ask the machine one after another what is left of it.
-  if (resolved.shape.num_ranks() > 1 && resolved.packing == Packing::kIfRoom)
-    resolved.packing = facts.memory.weights > 0 ? Packing::kAlways : Packing::kNever;
-  std::unique_ptr<RankProcesses> ranks;
-  if (resolved.shape.num_ranks() > 1) {
-    GLINT_TRY(ranks, start_ranks(each, resolved, facts.ranks.here, launch));
-    resolved.mesh = ranks->mesh();
-  }
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(resolved, std::move(backend), cli, std::move(opened)));
-  if (ranks) {
-    GLINT_TRY_STATUS(ranks->join(*model));
-  }
-  GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages, plan.max_model_len));
-  GLINT_TRY_STATUS(model->reserve_steps(facts.memory.steps));
-  model->use_graphs(graphs);
-  ModelExecutor executor(*model, {.max_drafts = drafts,
-                                  .num_token_ids = tokenizer.vocab_size(),
-                                  .max_running = options.max_num_seqs,
-                                  .balance_steps = options.balance_steps()});
-  record_graphs(executor, plan.max_model_len, cli);
-  plan.engine.on_hang = on_hang;
-  ShutdownGuard shutdown;
-  GLINT_TRY_STATUS(server->open({.tokenizer = tokenizer,
-                                 .chat_template = std::move(chat_template),
-                                 .stop_ids = stop_ids(facts.config, facts.generation),
-                                 .executor = &executor,
-                                 .ranks = [&] { return describe_ranks(ranks.get(), *model); },
-                                 .engine = plan.engine}));
-  cli.console.note(str("serving ", plan.server.served_names.front(), " on ",
-                       url_of(plan.server.http, server->port())));
-  std::future<Status> mended;
-  wait_for_end(shutdown, *server, ranks.get(), options.log_stats, mended);
-  drain(*server, options.shutdown_timeout, cli);
-  shutdown.work_is_done();                // to give a large model's memory back takes a while
-  if (!executor.ready()) end_program(0);  // lost ranks may take minutes to come, and serve nobody
-  if (mended.valid()) mended.wait();
-  server.reset();  // before the executor that it uses
-  return Ok{};
+  if (options.dry_run) return print_plan(options, server, cli);
+  return run_server(options, std::move(server), cli);
 }
 
 Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {

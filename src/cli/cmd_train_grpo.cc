@@ -6,11 +6,11 @@
 #include <future>
 
 #include "base/directory_lock.h"
-#include "base/hash.h"
 #include "base/seconds.h"
 #include "base/str.h"
-#include "cli/conversation.h"
 #include "cli/grpo_models.h"
+#include "cli/grpo_position.h"
+#include "cli/grpo_prompts.h"
 #include "cli/grpo_record.h"
 #include "cli/grpo_rules.h"
 #include "cli/interrupt.h"
@@ -21,16 +21,6 @@ namespace glint {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Sameness of prompts, as rounds see them.
-std::string hash_of(const std::vector<TrainPrompt>& prompts) {
-  std::string all;
-  for (const TrainPrompt& prompt : prompts) {
-    for (const TokenId id : prompt.ids) all += str(id, " ");
-    all += str(quoted(prompt.label), prompt.rm_type, "\n");
-  }
-  return str(fnv1a(all));
-}
 
 // Everything that a run holds, from the options to the first round.
 class Run {
@@ -50,8 +40,8 @@ class Run {
       return interrupted_ ? Ok{} : status;
     }
     cli_.console.print(str("training ", with_commas(models_.trainer().ranks().num_trained()),
-                           " parameters on ", counted(std::ssize(prompts_), "prompt"), "; rounds ",
-                           at_.round + 1, " to ", options_.num_rollout, "\n"));
+                           " parameters on ", counted(std::ssize(prompts_.train), "prompt"),
+                           "; rounds ", at_.round + 1, " to ", options_.num_rollout, "\n"));
     if (const std::string url = record_ ? record_->url() : ""; !url.empty()) {
       cli_.console.print(str("the run as a page: ", url, "\n"));
     }
@@ -91,11 +81,11 @@ class Run {
     const std::string from = latest.value_or(base);
     GLINT_TRY(tokenizer_, Tokenizer::open(from));
     GLINT_TRY(OpenedModel opened, open_model(from, ModelFiles::kAll));
-    GLINT_TRY_STATUS(read_prompts(from, opened.config));
-    GLINT_TRY_STATUS(options_.settle(static_cast<std::int64_t>(prompts_.size())));
+    GLINT_TRY(prompts_, read_grpo_prompts(options_, from, opened.config));
+    GLINT_TRY_STATUS(options_.settle(std::ssize(prompts_.train)));
     GLINT_TRY(const Json state, models_.open(from, std::move(opened), latest.has_value()));
     if (latest) {
-      GLINT_TRY_STATUS(take_up(state));
+      GLINT_TRY(at_, GrpoPosition::of(state, options_, prompts_.train));
     }
     GLINT_TRY_STATUS(peers_.on_first([&]() -> Status {
       if (at_.round < options_.num_rollout) {
@@ -105,8 +95,8 @@ class Run {
       return Ok{};
     }));
     GLINT_TRY(at_.reference, models_.open_reference(reference));
-    GLINT_TRY_STATUS(
-        peers_.on_first([&]() -> Status { return latest ? check_models(state) : Ok{}; }));
+    GLINT_TRY_STATUS(peers_.on_first(
+        [&]() -> Status { return latest ? at_.check_models(state, options_) : Ok{}; }));
     GLINT_TRY_STATUS(models_.open_engine([this] { return goes_on(); }));
     GLINT_TRY_STATUS(peers_.on_first([&] { return open_rollouts(from); }));
     GLINT_TRY_STATUS(reserve());
@@ -121,7 +111,8 @@ class Run {
   // all of a round before them, however few each of its steps learns from.
   Status reserve() {
     std::int64_t longest = 0;
-    for (const TrainPrompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids));
+    for (const TrainPrompt& prompt : prompts_.train)
+      longest = std::max(longest, std::ssize(prompt.ids));
     longest += options_.rollout_max_response_len;
     const std::int64_t answers = options_.answers_of_round();
     const std::int64_t rows = std::min<std::int64_t>(options_.batch_tokens, answers * longest);
@@ -157,114 +148,8 @@ class Run {
                                                   .rounds_done = at_.round,
                                                   .rounds = options_.num_rollout}}));
     groups_.emplace(models_.rollouts(), *tokenizer_, rule_ ? &*rule_ : nullptr, groups);
-    order_.emplace(prompts_.size(), options_.seed, options_.rollout_shuffle);
+    order_.emplace(prompts_.train.size(), options_.seed, options_.rollout_shuffle);
     return Ok{};
-  }
-
-  Status read_prompts(const std::string& dir, const ModelConfig& config) {
-    PromptDataOptions data = {.path = {},
-                              .dir = dir,
-                              .input_key = options_.input_key,
-                              .label_key = options_.label_key,
-                              .apply_chat_template = options_.apply_chat_template,
-                              .has_remote = options_.has_remote(),
-                              .prepare = [&](const Json& messages, const Json& tools) {
-                                return read_chat_messages(messages, tools, config.vocab_size);
-                              }};
-    const auto read = [&](const std::string& path, const char* flag,
-                          int answer) -> Result<std::vector<TrainPrompt>> {
-      const auto positions = static_cast<int>(config.max_position_embeddings);
-      data.path = path;
-      data.max_prompt_tokens = positions - answer;
-      if (data.max_prompt_tokens >= 1) return read_train_prompts(data);
-      return invalid(str("--", flag, "-max-response-len is ", answer, "; the model has ", positions,
-                         " positions for prompt and answer"));
-    };
-    GLINT_TRY(prompts_, read(options_.prompt_data, "rollout", options_.rollout_max_response_len));
-    if (!options_.eval_prompt_data.empty()) {
-      GLINT_TRY(eval_prompts_, read(options_.eval_prompt_data, "eval", options_.eval().max_tokens));
-    }
-    const auto any_row = [&](const auto& is_so) {
-      return std::ranges::any_of(prompts_, is_so) || std::ranges::any_of(eval_prompts_, is_so);
-    };
-    if (!options_.generate_tool_command.empty() &&
-        !any_row([](const TrainPrompt& row) { return !row.tools.empty(); })) {
-      return invalid("--generate-tool-command runs nothing: no row has \"tools\"");
-    }
-    const auto is_remote = [](const TrainPrompt& row) { return row.rm_type == kRemoteRule; };
-    if (!rule_ || !options_.has_remote() || any_row(is_remote)) return Ok{};
-    return invalid(str(options_.rm_url.empty() ? "--rm-command" : "--rm-url",
-                       " grades nothing: --rm-type is ", options_.rm_type,
-                       ", and no row's metadata has {\"rm_type\": \"remote_rm\"}"));
-  }
-
-  // Goes on where a checkpoint was written.
-  Status take_up(const Json& state) {
-    const Json *const round = state.find("round"), *const prompts = state.find("prompts_used");
-    const Json* const options = state.find("options");
-    if (!round || !round->is_int() || !prompts || !prompts->is_int() || !options) {
-      return invalid(str(options_.save, " is no run of `glint train grpo`; give another --save"));
-    }
-    const Json mine = options_.fingerprint();
-    for (const auto& [name, value] : mine.as_object()) {
-      const Json* theirs = options->find(name);
-      // Checkpoints of before say 0 of all answers of a round.
-      const Json all_answers = options_.answers_of_round();
-      if (name == "global-batch-size" && theirs && *theirs == Json(0)) theirs = &all_answers;
-      // A run may have begun before checkpoints said it.
-      const bool is_newer = name == "index" || name == "mtp-loss-scaling-factor";
-      if (theirs ? *theirs == value : is_newer) continue;
-      return invalid(str("--", name, " is ", dump_json(value), "; the run to go on with had ",
-                         theirs ? dump_json(*theirs) : "none"));
-    }
-    const Json* const hash = state.find("prompts_fnv1a");
-    if (!hash || *hash != Json(hash_of(prompts_))) {
-      return invalid(str(options_.prompt_data, " has other prompts than the run in ", options_.save,
-                         " began with; give those, or another --save"));
-    }
-    at_.round = round->as_int();
-    at_.prompts_used = static_cast<std::uint64_t>(prompts->as_int());
-    if (const Json* const begun = state.find("begun")) {
-      GLINT_TRY(at_.begun, answer_groups_of(*begun));
-    }
-    if (const Json* const ahead = state.find("ahead")) {
-      GLINT_TRY(at_.ahead, grpo_batch_of(*ahead));
-    }
-    if (at_.ahead && (options_.use_tis || options_.use_icepop) &&
-        std::ranges::any_of(at_.ahead->answers, [](const GradedAnswer& answer) {
-          return answer.mismatches.size() != answer.served_log_probs.size();
-        })) {
-      return invalid(str(options_.use_tis ? "--use-tis" : "--use-icepop",
-                         " begins with a run: the answers that ", options_.save,
-                         " has for the next round were scored without it; resume without it, or "
-                         "give another --save"));
-    }
-    return Ok{};
-  }
-
-  Status check_models(const Json& state) const {
-    if (const Json* const base = state.find("base"); base && *base != Json(at_.base)) {
-      return invalid(str("the run in ", options_.save, " began with another model than ",
-                         options_.model, "; give that, or another --save"));
-    }
-    const Json* const theirs = state.find("reference");
-    if (at_.reference.empty() || (theirs && *theirs == Json(at_.reference))) return Ok{};
-    return invalid(str(
-        "the reference model is ", options_.ref_load.empty() ? options_.model : options_.ref_load,
-        "; the run in ", options_.save,
-        " began with one of other weights: give that by --ref-load, or another --save"));
-  }
-
-  Json state() const {
-    Json all = Json::Object{{"round", at_.round},
-                            {"prompts_used", static_cast<std::int64_t>(at_.prompts_used)},
-                            {"prompts_fnv1a", hash_of(prompts_)},
-                            {"options", options_.fingerprint()},
-                            {"base", at_.base}};
-    if (!at_.reference.empty()) all.set("reference", at_.reference);
-    if (!at_.begun.empty()) all.set("begun", to_json(at_.begun));
-    if (at_.ahead) all.set("ahead", to_json(*at_.ahead));
-    return all;
   }
 
   bool goes_on() {
@@ -317,7 +202,7 @@ class Run {
                              const std::function<bool()>& is_wanted) {
     const auto begin = Clock::now();
     Result<GrpoBatch> batch =
-        groups_->roll_out(prompts_, *order_,
+        groups_->roll_out(prompts_.train, *order_,
                           {.position = at_.prompts_used,
                            .begun = at_.begun,
                            .version = static_cast<std::int32_t>(at_.round),
@@ -452,10 +337,10 @@ class Run {
   }
 
   Status evaluate() {
-    if (eval_prompts_.empty()) return Ok{};
+    if (prompts_.eval.empty()) return Ok{};
     const auto begin = Clock::now();
     GLINT_TRY(const GrpoEval eval,
-              groups_->evaluate(eval_prompts_, options_.eval(), [this](int) { return goes_on(); }));
+              groups_->evaluate(prompts_.eval, options_.eval(), [this](int) { return goes_on(); }));
     cli_.console.print(formatted("eval after %s: reward %.4f of %s, %.1f tokens each, %.1f s\n",
                                  counted(at_.round, "round").c_str(), eval.reward,
                                  counted(eval.answers, "answer").c_str(), eval.response_tokens,
@@ -465,7 +350,7 @@ class Run {
   }
 
   Status save() {
-    GLINT_TRY_STATUS(models_.trainer().save(options_.save, state()));
+    GLINT_TRY_STATUS(models_.trainer().save(options_.save, at_.state(options_, prompts_.train)));
     unsaved_ = false;
     cli_.console.print(
         str("saved ", options_.save, "/step-", models_.trainer().steps_done(), "\n"));
@@ -483,22 +368,14 @@ class Run {
   const GradientPass::OnPart on_part_ = [this] { return goes_on(); };
   std::optional<Reward> rule_;
   std::optional<Tokenizer> tokenizer_;
-  std::vector<TrainPrompt> prompts_, eval_prompts_;
+  GrpoPrompts prompts_;
   GrpoModels models_;
   std::optional<GrpoRecord> record_;
   std::unique_ptr<GrpoRules> rules_;
   std::optional<GroupRollouts> groups_;
   std::optional<Grpo> grpo_;
   std::optional<RowOrder> order_;
-  // Where the run is, as checkpoints tell it.
-  struct Position {
-    std::int64_t round = 0;  // rounds done
-    std::uint64_t prompts_used = 0;
-    std::vector<AnswerGroup> begun = {};  // answers that the next rollouts go on with
-    std::optional<GrpoBatch> ahead = {};  // answers of the round that comes, where they are made so
-    std::string base = {};                // the model that it began with
-    std::string reference = {};           // the checksum of its model, if there is one
-  } at_;
+  GrpoPosition at_;
   std::string line_;
 };
 

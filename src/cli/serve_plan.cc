@@ -443,4 +443,13 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   return plan;
 }
 
+std::vector<std::string> ServePlan::lines() const {
+  std::size_t width = 0;
+  for (const auto& [name, value] : rows) width = std::max(width, name.size());
+  std::vector<std::string> out;
+  for (const auto& [name, value] : rows)
+    out.push_back(str("  ", name, std::string(width + 2 - name.size(), ' '), value));
+  return out;
+}
+
 }  // namespace glint

@@ -33,8 +33,9 @@ struct ServePlan {
   ServerConfig server;
   EngineOptions engine;
   int max_model_len = 0;
-  // The table that is printed: name, value.
+  // The table that is printed: name, value; and its lines.
   std::vector<std::pair<std::string, std::string>> rows;
+  std::vector<std::string> lines() const;
 };
 
 // Refuses numbers that no server can have; plan_serve does as well.

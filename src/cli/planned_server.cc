@@ -1,0 +1,152 @@
+#include "cli/planned_server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "cli/generate_options.h"
+#include "cli/served_ranks.h"
+#include "model/inventory.h"
+#include "model/release.h"
+#include "runtime/memory_plan.h"
+
+namespace glint {
+namespace {
+
+// With the model at the revision that was asked for.
+RunOptions at_revision(const ServeOptions& options, Cli& cli) {
+  RunOptions out = options;
+  if (options.revision.empty()) return out;
+  if (is_directory(options.model)) {
+    cli.console.note(str("ignored: --revision ", options.revision, " (a directory has one)"));
+  } else {
+    out.model += "@" + options.revision;
+  }
+  return out;
+}
+
+// A model that has a tokenizer.
+Result<OpenedModel> open_served(const ModelOptions& resolved) {
+  if (resolved.dir.ends_with(".json"))
+    return invalid(str(resolved.dir,
+                       " is a configuration alone; a server needs a directory with a tokenizer"));
+  return open_model(resolved);
+}
+
+// The model without its weights.
+ServeFacts facts_of(const OpenedModel& model, const std::string& dir, int drafts,
+                    const Environment& environment) {
+  ServeFacts facts;
+  facts.config = model.config;
+  facts.generation = model.generation;
+  facts.dir = dir;
+  facts.max_drafts = drafts;
+  char host_name[256] = {};
+  if (::gethostname(host_name, sizeof host_name - 1) == 0) facts.host_name = host_name;
+  if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
+  return facts;
+}
+
+// Weights that will be made up.
+void add_dummy(Release release, ServeFacts& facts) {
+  facts.formats = str("dummy ", name_of(release));
+  facts.has_mtp = facts.config.num_nextn_predict_layers > 0;
+}
+
+// Facts from the headers of the weights.
+Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
+  GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
+  // A plan that comes to nothing is not printed.
+  GLINT_TRY_STATUS(inventory.check_complete(checkpoint.source().name(), facts.max_drafts > 0));
+  facts.has_mtp = inventory.has_mtp;
+  std::vector<std::pair<std::int64_t, std::string>> by_size;
+  for (const auto& [format, size] : inventory.bytes_by_format())
+    by_size.emplace_back(-size, format);
+  std::sort(by_size.begin(), by_size.end());
+  for (const auto& [size, format] : by_size)
+    facts.formats += (facts.formats.empty() ? "" : " ") + format;
+  return Ok{};
+}
+
+// The memory of weights and steps of all ranks of this machine.
+Status plan_model_memory(const ServeOptions& options, PlannedServer& server) {
+  ServeFacts& facts = server.facts;
+  GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
+  const std::int64_t most = facts.config.max_position_embeddings;
+  const std::int64_t longest = length == 0 ? most : std::min(length, most);
+  const bool records = StepGraphs::can_record(server.backend->device(), facts.ranks.shape);
+  GLINT_TRY(
+      facts.memory,
+      plan_serve_memory(
+          facts.config,
+          {.trial = {.shape = facts.ranks.shape,
+                     .format = server.formats(),
+                     .with_mtp = facts.has_mtp && facts.max_drafts > 0,
+                     .numbers = server.model.numbers,
+                     .like = server.backend.get()},
+           .ranks_here = facts.ranks.here,
+           .group_bytes = bytes_of_group(options.backend),
+           .limits = {.max_step_tokens = options.max_num_batched_tokens,
+                      .max_running = options.max_num_seqs,
+                      .max_drafts = facts.max_drafts,
+                      .max_logprobs = max_logprobs(options, facts.config),
+                      .max_seq_len = longest,
+                      .num_graphs = records ? count_graphs(server.graphs, facts.config.index_topk,
+                                                           longest, facts.max_drafts)
+                                            : 0},
+           .packing = server.model.packing,
+           .made_up = server.model.dummy.has_value()}));
+  return Ok{};
+}
+
+}  // namespace
+
+std::function<WeightFormat(const ModelTensor&)> PlannedServer::formats() {
+  return model.dummy ? formats_of(facts.config, *model.dummy)
+                     : formats_of(facts.config, *opened.checkpoint);
+}
+
+Result<PlannedServer> find_server(const ServeOptions& options, std::optional<RankEnv> launch,
+                                  Cli& cli) {
+  PlannedServer server = {.launch = std::move(launch)};
+  ModelOptions& model = server.model;
+  ServeFacts& facts = server.facts;
+  GLINT_TRY(const int drafts, parse_spec(options.spec));
+  GLINT_TRY(model, resolve(at_revision(options, cli), cli, drafts > 0));
+  GLINT_TRY(server.opened, open_served(model));
+  facts = facts_of(server.opened, model.dir, drafts, cli.environment);
+  if (model.dummy) {
+    add_dummy(*model.dummy, facts);
+  } else {
+    GLINT_TRY_STATUS(add_weights(*server.opened.checkpoint, facts));
+  }
+  GLINT_TRY_STATUS(check_serve_options(options));
+  GLINT_TRY(facts.ranks, fit_launch(options, facts.config, model.threads,
+                                    makes_whole_weights(options, model), server.launch));
+  GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
+  return server;
+}
+
+Status plan_server(const ServeOptions& options, const TranslatedArgs& given, PlannedServer& server,
+                   Cli& cli) {
+  ModelOptions& model = server.model;
+  ServeFacts& facts = server.facts;
+  GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
+  model.shape = facts.ranks.shape;
+  GLINT_TRY_STATUS(
+      check_ranks(model.shape, facts.ranks.here, server.launch.has_value(), options, model));
+  GLINT_TRY(server.rank, backend_options(options, cli));
+  server.rank.threads = model.threads = std::max(model.threads / facts.ranks.here, 1);
+  server.rank.use_windows = given.graphs.windows;
+  keep_to_memory(server.rank.name, 0, facts.ranks.here);
+  GLINT_TRY(server.backend, make_backend(server.rank));
+  server.graphs = sizes_of(given.graphs, options.max_num_seqs);
+  server.graphs.most = options.max_num_batched_tokens;
+  GLINT_TRY_STATUS(plan_model_memory(options, server));
+  GLINT_TRY(server.plan, plan_serve(options, given, facts));
+  return Ok{};
+}
+
+}  // namespace glint

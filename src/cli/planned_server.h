@@ -1,0 +1,39 @@
+// A server that is planned: what its options, its checkpoint and its machine come to, before
+// weights are loaded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cli/model_options.h"
+#include "cli/rank_env.h"
+#include "cli/serve_plan.h"
+#include "runtime/step_graphs.h"
+
+namespace glint {
+
+struct PlannedServer {
+  std::optional<RankEnv> launch = {};  // if a launcher started this process
+  ModelOptions model = {};
+  OpenedModel opened = {};
+  ServeFacts facts = {};
+  BackendOptions rank = {};  // each rank's
+  std::unique_ptr<Backend> backend = nullptr;
+  GraphSizes graphs = {};
+  ServePlan plan = {};
+
+  // Whether another process of the launch serves.
+  bool follows() const { return launch && launch->rank > 0; }
+  // Those of weights as they are stored, or as they will be made up.
+  std::function<WeightFormat(const ModelTensor&)> formats();
+};
+
+// All but the backend and the plan: the model's facts without its memory, and the ranks.
+Result<PlannedServer> find_server(const ServeOptions& options, std::optional<RankEnv> launch,
+                                  Cli& cli);
+// The rest.
+Status plan_server(const ServeOptions& options, const TranslatedArgs& given, PlannedServer& server,
+                   Cli& cli);
+
+}  // namespace glint
