@@ -3,8 +3,11 @@
 # `./demo.sh train` lets it learn from rewards, about 20 minutes on two cores, and `./demo.sh ARGS` is `glint ARGS`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-"$here/tools/build.sh" release glint >&2
-glint=$here/build/release/glint
+preset=release
+# The GPUs that the preset's kernels are for.
+[[ $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null) == 9.0* ]] && preset=cuda
+"$here/tools/build.sh" "$preset" glint >&2
+glint=$here/build/$preset/glint
 model=$here/models/glm5-tiny
 if [[ $* == train ]]; then
   data=$here/build/rl

@@ -86,10 +86,15 @@ Status Activity::write_recording(const std::string& path) {
 
 std::string Activity::describe() const {
   const char* what = what_.load(std::memory_order_relaxed);
-  if (!what) return "idle";
+  return what ? describe_last() : "idle";
+}
+
+std::string Activity::describe_last() const {
+  const char* what = what_.load(std::memory_order_relaxed);
   const int layer = layer_.load(std::memory_order_relaxed);
-  return str("step ", step_.load(std::memory_order_relaxed), ", ",
-             layer >= 0 ? str("layer ", layer, ": ") : "", what, ", ",
+  std::string doing;
+  if (what) doing = str(layer >= 0 ? str("layer ", layer, ": ") : "", what, ", ");
+  return str("step ", step_.load(std::memory_order_relaxed), ", ", doing,
              num_tokens_.load(std::memory_order_relaxed), " tokens");
 }
 

@@ -47,6 +47,9 @@ class Activity {
 
   // From any thread: "step 7, layer 3: moe, 512 tokens"; "idle".
   std::string describe() const;
+  // The last step, whatever of it has ended: "step 7, layer 3: moe, 512 tokens", "step 7, 512
+  // tokens".
+  std::string describe_last() const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -16,8 +16,10 @@ TEST(Activity, says_what_is_going_on) {
   EXPECT_EQ(activity.describe(), "step 7, layer 3: moe, 512 tokens");
   activity.begin("sample");
   EXPECT_EQ(activity.describe(), "step 7, sample, 512 tokens");
+  EXPECT_EQ(activity.describe_last(), activity.describe());
   activity.end();
   EXPECT_EQ(activity.describe(), "idle");
+  EXPECT_EQ(activity.describe_last(), "step 7, 512 tokens");
 }
 
 TEST(Activity, a_recording_holds_what_happened_while_it_ran) {

@@ -6,6 +6,7 @@
 #include "backends/cuda/cuda_ops.h"
 #include "backends/reference/reference_ops.h"
 #include "base/cpu_nodes.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -75,6 +76,10 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
     return backend;
   }
   if (name == "reference") return std::make_unique<ReferenceOps>();
+  if (options.name == "auto" && file_exists("/dev/nvidiactl")) {
+    log(LogLevel::kWarning, str("the CPU computes, though this machine has a GPU: ",
+                                find_cuda_device(0).error().message));
+  }
   GLINT_TRY(const CpuIsa isa, choose_isa(options.cpu_isa));
   return std::make_unique<CpuBackend>(isa, options.threads);
 }

@@ -68,7 +68,9 @@ LoadedModel::LoadedModel(ModelOptions options, DecoratedBackend backend)
       draft_(ops().device()),
       head_(ops().device()),
       scratch_(ops().device()),
-      moves_(ops().device()) {}
+      moves_(ops().device()) {
+  ops().device().set_work([this] { return activity_.describe_last(); });
+}
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
                                                        DecoratedBackend backend,

@@ -219,6 +219,7 @@ class LoadedModel {
 
   ModelOptions options_;
   LoadStats load_stats_;
+  Activity activity_;  // before the device, which tells of it when it fails
   DecoratedBackend backend_;
   // The others, where there are any.
   struct OtherRanks {
@@ -237,7 +238,6 @@ class LoadedModel {
   ModelWeights weights_;
   RopeOnDevice rope_;  // of the positions that a sequence may have
   std::optional<KvStore> kv_;
-  Activity activity_;
   // The memory of a kind of pass.
   struct Pass {
     explicit Pass(Device& device) : arena(device) {}

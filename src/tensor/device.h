@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace glint {
@@ -89,6 +90,14 @@ class Device {
   // Runs `run`, and returns what repeats the ops and copy()s that it asked for; null if this device
   // repeats nothing. `run` neither allocates nor waits.
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& run) = 0;
+
+  // For messages of failures: the work that the device is asked for, as `work` tells it whenever it
+  // is asked, on the thread that uses the device.
+  void set_work(std::function<std::string()> work) { work_ = std::move(work); }
+  std::string work() const { return work_ ? work_() : std::string(); }
+
+ private:
+  std::function<std::string()> work_ = {};
 };
 
 // The host's memory, which comes zeroed: huge pages where the kernel gives them, copies by memcpy,

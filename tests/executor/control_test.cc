@@ -237,6 +237,9 @@ TEST(Executor, a_profile_holds_the_operations_of_its_steps) {
                         .value();
   Harness(*late, {.max_drafts = 1}).run({plain_request(1)});
   EXPECT_GT(late->num_graphs(), 0u);
+  // A kernel that fails tells of its step.
+  const std::string work = late->ops().device().work();
+  EXPECT_TRUE(work.starts_with("step ") && work.ends_with(" tokens")) << work;
   expect_profile_of_steps(*late);
 }
 

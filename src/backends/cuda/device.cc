@@ -37,7 +37,7 @@ class CudaGraph final : public Graph {
   CudaGraph(CudaDevice& device, cudaGraphExec_t graph) : device_(device), graph_(graph) {}
   ~CudaGraph() override { check_cuda(cudaGraphExecDestroy(graph_), "destroy a graph"); }
   void launch() override {
-    device_.run("graph", [&](const Gpu& gpu) {
+    device_.run("the graph of a step", [&](const Gpu& gpu) {
       check_cuda(cudaGraphLaunch(graph_, gpu.stream), "launch a graph");
     });
   }
@@ -277,7 +277,10 @@ bool CudaDevice::is_idle() {
 }
 
 void CudaDevice::check(cudaError_t error, const char* call) const {
-  if (error != cudaSuccess) check_cuda(error, str(name_, ": ", call, " after ", last_op_));
+  if (error == cudaSuccess) return;
+  const std::string doing = work();
+  check_cuda(error,
+             str(name_, ": ", call, " after ", last_op_, doing.empty() ? "" : " in ", doing));
 }
 
 }  // namespace glint::cuda

@@ -162,6 +162,7 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
       }
       cases.push_back(linear_case(dtype, format, {2, 72, 6144}));
       cases.push_back(linear_case(dtype, format, {3, 130, 2048, Out::kF32}));
+      cases.push_back(linear_case(dtype, format, {2, 17, 16384}));  // GLM-5's longest sums
       cases.push_back(linear_case(dtype, format, {17, 1, 16}));
       cases.push_back(linear_case(dtype, format, {5, 33, 144, Out::kAsX, {0, 48}}));
       cases.push_back(linear_case(dtype, format, {19, 70, 272, Out::kAdded, {0, 16}}));

@@ -86,6 +86,7 @@ void add_sparse_mla_cases(std::vector<Case>& cases, bool timing) {
         cases.push_back(
             mla_case(dtype, format, {300, 9, 512, 64, 310, 6, true, 0.0625f, {}, true}));
         cases.push_back(mla_case(dtype, format, {5, 4, 512, 64, 100, 3, true, 0.5f}));
+        cases.push_back(mla_case(dtype, format, {2, 16, 512, 64, 100, 3}));
       }
     }
   }
