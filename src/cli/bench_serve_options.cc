@@ -186,7 +186,6 @@ PromptOptions streams_of(const BenchServeOptions& options, std::uint64_t measure
 
 Result<Json> fields_of(const BenchServeOptions& options) {
   Json out(Json::Object{{"temperature", 0}});
-  if (options.ignore_eos) out.set("ignore_eos", true);
   if (options.token_ids) out.set("return_token_ids", true);
   if (!options.tools.empty()) {
     GLINT_TRY(const std::string text, read_file(options.tools));
@@ -198,6 +197,9 @@ Result<Json> fields_of(const BenchServeOptions& options) {
     if (!extra.is_object()) return invalid("--extra-body is no JSON object");
     for (const auto& [name, value] : extra.as_object()) out.set(name, value);
   }
+  // A field of --extra-body stays as it is.
+  if (options.ignore_eos.value_or(!out.find("tools")) && !out.find("ignore_eos"))
+    out.set("ignore_eos", true);
   if (options.check.value_or(0) > 0 && !is_greedy(out))
     return invalid(
         "--check compares answers of temperature 0, and --extra-body sets another; leave one out");

@@ -83,7 +83,8 @@ struct PromptFlags {
 
 struct RequestFlags {
   std::string backend = "openai", model;
-  bool ignore_eos = true, token_ids = true;
+  std::optional<bool> ignore_eos;
+  bool token_ids = true;
   std::string tools, extra_body, ca_file;
   double timeout = HttpClientOptions().read_seconds;
 
@@ -93,7 +94,9 @@ struct RequestFlags {
     v("backend,endpoint-type", backend, "/v1/completions, or /v1/chat/completions",
       {"openai", "openai-chat"});
     v("model", model, "the model's name (default: the first that the server lists)");
-    v("ignore-eos", ignore_eos, "answers have exactly the length that was asked for");
+    v("ignore-eos", ignore_eos,
+      "answers have exactly the length that was asked for (default: unless requests have tools, "
+      "since a call ends an answer)");
     v("token-ids", token_ids, "ask for the ids of tokens, which show what drafts bring");
     v("tools=FILE", tools, "JSON list of tools that every request of openai-chat has");
     v("extra-body=JSON", extra_body,

@@ -109,17 +109,22 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert result["failed"] == result["different"] == 0 and 12 * 84 <= result["input_tokens"] <= 12 * 104, result
         assert 12 * 5 <= result["output_tokens"] <= 120, result
 
-        # Conversations from a file, with a tool.
+        # Conversations from a file.
         talks = [{"conversations": [{"from": "human", "value": "Hello."}, {"from": "gpt", "value": "Hi, how are you?"},
                                     {"from": "human", "value": "Well."}, {"from": "gpt", "value": "Good."}]}]
         (folder / "talks.json").write_text(json.dumps(talks))
         tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
         (folder / "tools.json").write_text(json.dumps([tool]))
-        out, _ = bench(server.url, "-c", "2", "--num-prompts", "3", "--dataset-name", "sharegpt", "--dataset-path", folder / "talks.json",
-                       "--backend", "openai-chat", "--max-turns", "2", "--tools", folder / "tools.json", "--json")
+        talk = ["-c", "2", "--num-prompts", "3", "--dataset-name", "sharegpt", "--dataset-path", folder / "talks.json",
+                "--backend", "openai-chat", "--json"]
+        out, _ = bench(server.url, *talk, "--max-turns", "2")
         result = json.loads(out)["results"][0]
         assert json.loads(out)["input_len"] is None, out
         assert result["failed"] == 0 and result["requests"] == 6 and result["output_tokens"] == 3 * (4 + 1), result
+        # A call ends an answer.
+        out, _ = bench(server.url, *talk, "--output-len", "200", "--tools", folder / "tools.json", "--extra-body", '{"tool_choice": "required"}')
+        result = json.loads(out)["results"][0]
+        assert result["failed"] == 0 and 0 < result["output_tokens"] < 3 * 200, result
         _, err = bench(server.url, "-c", "1", "--num-prompts", "1", "--num-warmups", "1", "--dataset-name", "sharegpt", "--dataset-path",
                        folder / "talks.json", "--json")
         assert "has 1 conversation for 1 requests and 1 warm-ups" in err, err
