@@ -73,6 +73,11 @@ std::string LoadGenerator::body(Json asked, int output_len, bool stream) const {
 }
 
 std::string LoadGenerator::body(const PromptOptions& prompts, int index, bool stream) const {
+  if (target_.chat) {
+    Json message(Json::Object{{"role", "user"}, {"content", random_text(prompts, index)}});
+    return body(Json::Object{{"messages", Json::Array{std::move(message)}}},
+                random_output_len(prompts, index), stream);
+  }
   Json::Array ids;
   for (const std::int64_t id : random_prompt(prompts, index)) ids.emplace_back(id);
   return body(Json::Object{{"prompt", std::move(ids)}}, random_output_len(prompts, index), stream);

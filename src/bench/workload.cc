@@ -17,6 +17,14 @@ constexpr std::uint64_t kLengths = std::uint64_t{1} << 40;  // streams of random
 constexpr std::uint64_t kPrefixes = std::uint64_t{1} << 41;
 constexpr std::uint64_t kOrder = std::uint64_t{1} << 42;
 constexpr int kLettersOfToken = 4;
+constexpr std::string_view kWords =
+    "the of and to in is that for it as was with be by on not he his but at are this have from or "
+    "had an they which one you were all her she there would their we him been has when who will "
+    "no more if out so up said what its about than into them can only other time new some could "
+    "these two may first then do any like my now over such our man me even most made after also "
+    "did many off before must well back through years where much your way down should because "
+    "long each just state those people too here year life world house own work last school high "
+    "under day old left water city number against few great";
 
 int draw_length(Random& random, int length, double ratio, RangeDialect dialect) {
   const bool vllm = dialect == RangeDialect::kVllm;
@@ -65,6 +73,18 @@ std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index)
   const int length = draw_length(lengths, options.input_len, options.range_ratio, options.dialect);
   Random random(options.seed, static_cast<std::uint64_t>(index));
   append_ids(out, random, length, options.num_ids);
+  return out;
+}
+
+std::string random_text(const PromptOptions& options, int index) {
+  static const std::vector<std::string_view> words = split(kWords, ' ');
+  PromptOptions of_words = options;
+  of_words.num_ids = static_cast<int>(words.size());
+  std::string out;
+  for (const std::int64_t id : random_prompt(of_words, index)) {
+    if (!out.empty()) out += ' ';
+    out += words[static_cast<std::size_t>(id)];
+  }
   return out;
 }
 

@@ -30,6 +30,9 @@ struct PromptOptions {
 std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index);
 int random_output_len(const PromptOptions& options, int index);
 
+// The same as text, for chat: a common word for each token, which most tokenizers have whole.
+std::string random_text(const PromptOptions& options, int index);
+
 struct Question {
   std::string text;
   int output_len = 0;  // tokens at most

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/str.h"
 #include "base/test_dir.h"
 
 namespace glint {
@@ -51,6 +52,15 @@ TEST(Workload, prefixes_are_shared_in_turn) {
   }
   EXPECT_EQ(prefixes.size(), 3u);
   EXPECT_EQ(all.size(), 30u);
+}
+
+TEST(Workload, text_has_a_word_for_each_token) {
+  const PromptOptions options = {.input_len = 50, .prefix_len = 20, .seed = 3};
+  const std::string text = random_text(options, 7), other = random_text(options, 8);
+  EXPECT_EQ(split(text, ' ').size(), 70u);
+  EXPECT_EQ(text, random_text(options, 7));
+  EXPECT_NE(text, other);
+  EXPECT_EQ(text.substr(0, 40), other.substr(0, 40));
 }
 
 struct ShareGpt : testing::Test {

@@ -34,9 +34,8 @@ Status check_values(const BenchServeOptions& options) {
   const bool file = options.dataset_name == "sharegpt";
   if (file != !options.dataset_path.empty())
     return invalid("--dataset-name sharegpt and --dataset-path FILE go together");
-  if (!file && options.backend == "openai-chat")
-    return invalid(
-        "--backend openai-chat asks with text: name a file with --dataset-name sharegpt");
+  if (options.vocab && options.backend == "openai-chat")
+    return invalid("--vocab is for prompts of token ids; leave it out with --backend openai-chat");
   GLINT_TRY_STATUS(check_timeout(options.timeout));
   if (!(options.pause >= 0 && options.pause <= 3600))
     return invalid(str("--pause is ", options.pause, "; it must be from 0 to 3600 seconds"));
@@ -97,13 +96,14 @@ Status check_long_prompts(const BenchServeOptions& options) {
   return invalid(str(given, " has no meaning with --long-prompt; leave one out"));
 }
 
-// Answers are asked again by their number, and as prompts of random tokens.
+// Answers are asked again by their number, and as prompts of random token ids.
 Status check_comparison(const BenchServeOptions& options) {
   if (options.check.value_or(0) == 0) return Ok{};
   const std::string_view given =
       first_of({{"--request-rate", options.request_rate != "inf"},
                 {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
-                {"--dataset-name sharegpt", options.dataset_name == "sharegpt"}});
+                {"--dataset-name sharegpt", options.dataset_name == "sharegpt"},
+                {"--backend openai-chat", options.backend == "openai-chat"}});
   if (given.empty()) return Ok{};
   return invalid(str("--check has no meaning with ", given, "; leave one out"));
 }

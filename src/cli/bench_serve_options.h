@@ -60,7 +60,7 @@ struct PromptFlags {
       {"random", "sharegpt"});
     v("dataset-path=FILE", dataset_path, "the file, as ShareGPT has it");
     v("input-len,random-input-len=N", input_len,
-      "tokens of a prompt drawn at random (default: 128)");
+      "tokens of a prompt drawn at random, words with openai-chat (default: 128)");
     v("output-len,random-output-len,sharegpt-output-len=N", output_len,
       "tokens of an answer (default: 64, beside long prompts 1024, of a file what its answers "
       "have)");
@@ -77,7 +77,7 @@ struct PromptFlags {
     v("seed", seed, "other seeds are other prompts and times");
     v("check=N", check,
       "ask so many answers again, alone and not streamed, and compare their tokens (default: 8; 0 "
-      "where prompts are a file's or come at a rate, or the temperature is not 0)");
+      "where prompts are text or come at a rate, or the temperature is not 0)");
   }
 };
 

@@ -109,6 +109,11 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert result["failed"] == result["different"] == 0 and 12 * 84 <= result["input_tokens"] <= 12 * 104, result
         assert 12 * 5 <= result["output_tokens"] <= 120, result
 
+        # Chat takes text, whose tokens the server counts.
+        out, _ = bench(server.url, "--backend", "openai-chat", "-c", "2", "--num-prompts", "4", "--input-len", "40", "--output-len", "5", "--json")
+        result = json.loads(out)["results"][0]
+        assert result["failed"] == 0 and result["output_tokens"] == 20 and result["input_tokens"] >= 4 * 40, result
+
         # Conversations from a file.
         talks = [{"conversations": [{"from": "human", "value": "Hello."}, {"from": "gpt", "value": "Hi, how are you?"},
                                     {"from": "human", "value": "Well."}, {"from": "gpt", "value": "Good."}]}]
@@ -129,7 +134,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                        folder / "talks.json", "--json")
         assert "has 1 conversation for 1 requests and 1 warm-ups" in err, err
     for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
-                            (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat"], "sharegpt"),
+                            (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat", "--vocab", "9"], "--vocab is for"),
+                            (["--backend", "openai-chat", "--check", "9"], "--check has no meaning with --backend openai-chat"),
                             (["--random-range-ratio", "2"], "--random-range-ratio"), (["--num-prompts", "0"], "--num-prompts is 0"),
                             (["--ramp-up-end-rps", "4"], "--ramp-up-end-rps needs --ramp-up-strategy"), (["--num-prefixes", "2"], "--random-prefix-len"),
                             (["--repeat", "2"], "--repeat needs --long-prompt"), (["--result-dir", "x"], "--result-dir needs --save-result"),
