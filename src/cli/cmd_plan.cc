@@ -111,12 +111,17 @@ std::optional<Release> release_of(const std::string& format) {
 }
 
 // The release that a config.json without weights describes.
-Release release_of(const ModelConfig& config) {
+Result<Release> release_of(const ModelConfig& config, const std::string& model) {
   const std::string text = lower(config.quantization);
   const auto says = [&](const char* word) { return text.find(word) != text.npos; };
-  if (says("fp4")) return Release::kNvfp4;
-  if (says("fp8") || says("float-quantized")) return Release::kFp8;  // of compressed-tensors
-  return says("modelopt") ? Release::kNvfp4 : Release::kBF16;
+  if (text.empty()) return Release::kBF16;
+  const bool is_mx = says("mxfp");  // blocks and scales of its own
+  if (text == "modelopt" || (says("fp4") && !is_mx)) return Release::kNvfp4;
+  const bool is_fp8 = says("fp8") || says("float-quantized");  // of compressed-tensors
+  if (is_fp8 && !is_mx) return Release::kFp8;
+  return invalid(str(quoted(model, 4096), " is quantised as ", quoted(config.quantization),
+                     ", which is none of fp8 and nvfp4; plan its weights in a format that "
+                     "--format names"));
 }
 
 Result<Subject> find_subject(const Options& o, const Cli& cli) {
@@ -146,7 +151,9 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
       s.format = "the checkpoint's formats";
       return s;
     }
-    if (!release) release = release_of(s.config);
+    if (!release) {
+      GLINT_TRY(release, release_of(s.config, o.model));
+    }
   }
   s.format = name_of(*release);
   s.formats = [release = *release, config = s.config](const ModelTensor& tensor) {

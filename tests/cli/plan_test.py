@@ -164,6 +164,10 @@ def refusals():
                                    ({"quant_method": "compressed-tensors", "format": "float-quantized"}, "fp8")):
             alone.with_name("q.json").write_text(json.dumps(json.loads(alone.read_text()) | {"quantization_config": quantization}))
             check(json.loads(output("plan", alone.with_name("q.json"), "--count", 4, "--json"))["format"] == form, form, quantization)
+        for quantization in ({"quant_method": "awq"}, {"quant_method": "mxfp4"}, {"quant_method": "compressed-tensors", "format": "int-quantized"}):
+            alone.with_name("q.json").write_text(json.dumps(json.loads(alone.read_text()) | {"quantization_config": quantization}))
+            refused("plan", alone.with_name("q.json"), "--count", 4, words=["q.json", " ".join(quantization.values()), "--format"])
+        output("plan", alone.with_name("q.json"), "--count", 4, "--format", "bf16")
         refused("plan", alone, "--drafts", 3, words=["--drafts 3", "MTP layer", str(alone)])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
