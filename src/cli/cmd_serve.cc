@@ -105,7 +105,7 @@ Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string
     return go_on ? serve(options, given, cli) : Ok{};
   }();
   if (status.ok()) return status;
-  return name_file(std::move(status).take_error(), given.from_file);
+  return name_setting(std::move(status).take_error(), given.named);
 }
 
 Command serve_like(Dialect dialect, CommandInfo info) {

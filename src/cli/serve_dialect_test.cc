@@ -284,7 +284,7 @@ TEST(ServeDialect, errors_name_the_file_of_a_setting_unless_the_command_line_win
   const auto named = [&](Dialect dialect, std::vector<std::string> args, const char* error) {
     args.insert(args.end(), {"--config", file});
     const Served served = serve(dialect, args);
-    return name_file(invalid(error), served.translated.from_file).message;
+    return name_setting(invalid(error), served.translated.named).message;
   };
   EXPECT_EQ(named(Dialect::kTrtllm, {"m"}, "--max-num-seqs is 4, too many"),
             "--max-num-seqs is 4, too many (max_batch_size in " + file + ")");
@@ -297,6 +297,19 @@ TEST(ServeDialect, errors_name_the_file_of_a_setting_unless_the_command_line_win
             wrong + ": tp_size expects a number, got \"two\"");
   EXPECT_EQ(serve(Dialect::kVllm, words("m --data-parallel-size-local two")).error,
             "--data-parallel-size-local expects a number, got \"two\"");
+}
+
+TEST(ServeDialect, errors_name_an_option_as_it_was_given) {
+  const auto named = [](const char* line) {
+    const Served served = serve(Dialect::kTrtllm, words(line));
+    return name_setting(invalid("--free-gpu-memory-fraction is 0"), served.translated.named)
+        .message;
+  };
+  for (const char* flag : {"--memory-fraction", "--kv_cache_free_gpu_mem_fraction"})
+    EXPECT_EQ(named(str("m ", flag, " 0").c_str()),
+              str("--free-gpu-memory-fraction is 0 (given as ", flag, ")"));
+  EXPECT_EQ(named("m --memory-fraction 1 --free_gpu_memory_fraction 0"),
+            "--free-gpu-memory-fraction is 0");
 }
 
 TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {

@@ -170,13 +170,18 @@ Status Translator::check_member(const std::string& name, const std::string& show
 // An option of `glint serve`.
 void Translator::give(std::string_view option, const std::string& value, const Setting& setting) {
   const std::string name = str("--", option);
+  if (target_ == &from_line_) {  // of a repeated option the last counts
+    std::erase_if(out_.named,
+                  [&](const NamedSetting& each) { return each.name == name && each.path.empty(); });
+    if (with_dashes(setting.shown) != name) out_.named.push_back({name, setting.shown, ""});
+  }
   note_file(name, setting);
   target_->push_back(name + "=" + value);
 }
 
 // Where `name` has its value from, if that is a file.
 void Translator::note_file(const std::string& name, const Setting& setting) {
-  if (target_ == &from_file_) out_.from_file.push_back({name, setting.shown, path_});
+  if (target_ == &from_file_) out_.named.push_back({name, setting.shown, path_});
 }
 
 Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
@@ -419,18 +424,19 @@ Status Translator::set_part(const FlagRule& rule, const std::string& value,
   if (!part.empty() && file_wins_ != (target_ == &from_file_)) return Ok{};
   part = value;
   const std::string name = name_in_errors(rule);
-  std::erase_if(out_.from_file, [&](const FileSetting& each) { return each.name == name; });
+  std::erase_if(out_.named, [&](const NamedSetting& each) { return each.name == name; });
   note_file(name, setting);
   return Ok{};
 }
 
-// Settings of a file that the command line has, too, and wins.
+// Settings of the file or of the command line that the other has, too, and wins.
 void Translator::forget_overridden() {
-  if (file_wins_) return;
-  std::erase_if(out_.from_file, [&](const FileSetting& each) {
-    return std::any_of(from_line_.begin(), from_line_.end(), [&](const std::string& arg) {
-      return arg == each.name || arg.starts_with(each.name + "=");
-    });
+  const std::vector<std::string>& winner = file_wins_ ? from_file_ : from_line_;
+  std::erase_if(out_.named, [&](const NamedSetting& each) {
+    const bool may_lose = each.path.empty() == file_wins_;
+    return may_lose && std::any_of(winner.begin(), winner.end(), [&](const std::string& arg) {
+             return arg == each.name || arg.starts_with(each.name + "=");
+           });
   });
 }
 
@@ -447,7 +453,7 @@ Status Translator::finish_parts() {
 Result<TranslatedArgs> Translator::finish() {
   forget_overridden();
   if (Status status = finish_parts(); !status.ok())
-    return name_file(std::move(status).take_error(), out_.from_file);
+    return name_setting(std::move(status).take_error(), out_.named);
   std::vector<std::string>& args = out_.args;
   args = positional_.empty() ? model_of_file_ : positional_;
   const auto& first = file_wins_ ? from_line_ : from_file_;
@@ -473,13 +479,16 @@ Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::str
   return translator.finish();
 }
 
-Error name_file(Error error, std::span<const FileSetting> settings) {
+Error name_setting(Error error, std::span<const NamedSetting> settings) {
   std::string places;
-  for (const FileSetting& each : settings) {
-    if (!mentions(error.message, each.name) &&
-        !mentions(error.message, "--" + with_dashes(each.key)))
-      continue;
-    places += str(places.empty() ? "" : ", ", each.key, " in ", each.path);
+  for (const NamedSetting& each : settings) {
+    const bool in_file = !each.path.empty();
+    const bool says_name = mentions(error.message, each.name);
+    const bool says_key =
+        mentions(error.message, in_file ? "--" + with_dashes(each.key) : each.key);
+    if (in_file ? !says_name && !says_key : !says_name || says_key) continue;
+    places += str(places.empty() ? "" : ", ", in_file ? "" : "given as ", each.key,
+                  in_file ? " in " : "", each.path);
   }
   if (!places.empty()) error.message += " (" + places + ")";
   return error;

@@ -18,11 +18,11 @@
 
 namespace glint {
 
-// A setting of a configuration file.
-struct FileSetting {
+// A setting under another name than errors have for it, or of a configuration file.
+struct NamedSetting {
   std::string name;  // as errors call it: "--max-num-seqs"
-  std::string key;   // as the file does: "max_batch_size"
-  std::string path;
+  std::string key;   // as the user does: "max_batch_size"
+  std::string path;  // of the file; empty: the command line
 };
 
 struct TranslatedArgs {
@@ -30,8 +30,8 @@ struct TranslatedArgs {
   std::vector<std::string> ignored;  // "--tp-size 8 (parallel sizes describe GPUs; one rank runs)"
   // Fields that config.json must have with these values.
   std::vector<std::pair<std::string, std::string>> expected;
-  bool headless = false;               // it is to follow another machine's server
-  std::vector<FileSetting> from_file;  // those that hold
+  bool headless = false;            // it is to follow another machine's server
+  std::vector<NamedSetting> named;  // those that hold
   GraphFlags graphs;
 };
 
@@ -41,8 +41,8 @@ struct TranslatedArgs {
 Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::string> args,
                                        OptionList& own);
 
-// An error about an option that a file set also says where: who reads "--port" looks for it on the
-// command line.
-Error name_file(Error error, std::span<const FileSetting> settings);
+// An error about an option that was set by another name, or in a file, also says so: who reads
+// "--port" looks for it on the command line.
+Error name_setting(Error error, std::span<const NamedSetting> settings);
 
 }  // namespace glint
