@@ -425,7 +425,9 @@ TEST(ServeDialect, flags_of_graphs_have_their_owners_meaning) {
             (std::vector<std::int64_t>{1, 8}));
   EXPECT_EQ(graphs(Dialect::kVllm, words("m -cc.cudagraph_capture_sizes=[1,8]")).rows,
             (std::vector<std::int64_t>{1, 8}));
-  EXPECT_TRUE(graphs(Dialect::kVllm, words("m -cc.cudagraph_mode=NONE")).eager);
+  for (const char* line : {"m -cc.cudagraph_mode=NONE", "m -O0", "m --optimization-level 0"})
+    EXPECT_TRUE(graphs(Dialect::kVllm, words(line)).eager) << line;
+  EXPECT_FALSE(serve(Dialect::kVllm, words("m -O3")).translated.graphs.eager);
   const GraphFlags flags =
       graphs(Dialect::kSglang, words("--model m --cuda-graph-bs 1 2 4 --cuda-graph-max-bs 3 "
                                      "--disable-cuda-graph-padding"));

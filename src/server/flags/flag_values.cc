@@ -48,9 +48,17 @@ Result<Converted> not_auto(const std::string& value) {
   return Converted{value};
 }
 
+constexpr const char* kWholeGraphs = "decode steps are CUDA graphs, whole, and others are not";
+
 Result<Converted> graph_mode(const std::string& value) {
   if (contains({"none", "disabled"}, lower(value))) return Converted{"true"};
-  return Converted{{}, "decode steps are CUDA graphs, whole, and others are not"};
+  return Converted{{}, kWholeGraphs};
+}
+
+// Level 0 compiles nothing and records nothing.
+Result<Converted> graph_level(const std::string& value) {
+  if (value == "0") return Converted{"true"};
+  return Converted{{}, kWholeGraphs};
 }
 
 Result<Converted> only_nccl(const std::string& value) {
@@ -146,6 +154,7 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"page_size", page_size},
     {"not_auto", not_auto},
     {"graph_mode", graph_mode},
+    {"graph_level", graph_level},
     {"only_nccl", only_nccl},
     {"log_level", log_level},
     {"backend", backend},
