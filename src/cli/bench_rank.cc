@@ -58,8 +58,6 @@ std::vector<NamedLoad> loads_of(const RankBench& bench) {
 
 Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& backend, Cli& cli) {
   GLINT_TRY(const int ranks, parse_ranks(bench.layout));
-  if (!model.dummy)
-    return invalid("--emulate-rank makes its weights up: say in which formats, --load-format");
   const std::string file = model.dir.ends_with(".json") ? model.dir : model.dir + "/config.json";
   GLINT_TRY(const ModelConfig config, read_config(file));
   const TrialOptions options = {.shape = {.tp = ranks},

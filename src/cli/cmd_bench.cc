@@ -39,7 +39,7 @@ struct Options : RunOptions, LedLayoutOptions {
     v("repeat,r=N", repeat, "samples of each, after a warm-up");
     v("emulate-rank=tp=N", emulate_rank,
       "one of N ranks alone, with made-up weights of its share: its kernels' time, without sums "
-      "over the ranks (with --load-format dummy_*)");
+      "over the ranks (in fp8, or as --load-format dummy_* says)");
     v("json", json, "print one JSON object");
     v("figures=FILE", figures, "also write the figures, the machine and the build, as JSON");
   }
@@ -267,7 +267,9 @@ Status run(const Options& options, Cli& cli) {
   if (options.tokens == 0 && std::count(prompts.begin(), prompts.end(), 0) == std::ssize(prompts))
     return invalid("--prompt and --tokens are 0: nothing to measure");
   GLINT_TRY_STATUS(check_result_file(options.figures));
-  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
+  RunOptions model = options;
+  if (!options.emulate_rank.empty() && model.load_format == "auto") model.load_format = "dummy_fp8";
+  GLINT_TRY(const ModelOptions resolved, resolve(model, cli, /*with_mtp=*/false));
   GLINT_TRY_STATUS(check_apart({{"MODEL", resolved.dir}}, {{"--figures", options.figures}}));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
   if (!options.emulate_rank.empty()) return emulate_rank(options, resolved, *backend, cli);
@@ -354,8 +356,7 @@ Command bench_local_command() {
                      "the bundled model"},
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",
                      "any configuration, without a checkpoint"},
-                    {"glint bench local glm5/config.json --load-format dummy_fp8 --emulate-rank "
-                     "tp=8 -d 2304 -b 1,128",
+                    {"glint bench local glm5/config.json --emulate-rank tp=8 -d 2304 -b 1,128",
                      "an eighth of the whole model, on one GPU"}}},
       run);
 }

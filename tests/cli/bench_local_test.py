@@ -88,6 +88,7 @@ table_has_every_combination()
 refused("bench", "local", MODEL, "--batch", 0, words=("--batch is 0",))
 for option in ("--tp", "--pp", "--ep", "--dp", "--cp", "--reduce-slices"):
     refused("bench", "local", MODEL, "--load-format", "dummy_fp8", option, 2, "--emulate-rank", "tp=2", words=("--emulate-rank", option))
+refused("bench", "local", f"{MODEL}/config.json", "--emulate-rank", "tp=2", "--json", words=("prints no JSON",))  # it has weights made up
 refused("bench", "local", MODEL, "--repeat", 0, words=("--repeat is 0",))
 refused("bench", "engine", "--dtype", "f32", words=("--dtype", "--model"))
 refused("bench", "engine", "--model", MODEL, "--step-ms", 5, words=("--step-ms", "--model"))
