@@ -96,8 +96,9 @@ Json vllm_result(const Measurement& m, const std::string& date, bool detailed) {
 Json sglang_result(const Measurement& m) {
   const LoadSummary& s = m.result.summary;
   const PromptOptions& p = m.options.prompts;
-  // Its ratio is the share of the length that the shortest has.
+  // Its ratio is the share of the length that the shortest has, where none is longer.
   const bool own = p.dialect == RangeDialect::kSglang;
+  const Json ratio = own ? Json(p.range_ratio) : p.range_ratio == 0 ? Json(1.0) : Json();
   Json out(Json::Object{{"tag", m.label.empty() ? Json() : Json(m.label)},
                         {"backend", m.backend == "openai" ? "sglang-oai" : "sglang-oai-chat"},
                         {"dataset_name", m.dataset == "random" ? "random-ids" : m.dataset},
@@ -105,7 +106,7 @@ Json sglang_result(const Measurement& m) {
                         {"max_concurrency", concurrency_of(m)},
                         {"random_input_len", p.input_len},
                         {"random_output_len", p.output_len},
-                        {"random_range_ratio", own ? Json(p.range_ratio) : Json()},
+                        {"random_range_ratio", ratio},
                         {"duration", s.seconds},
                         {"completed", s.num_whole()},
                         {"total_input_tokens", s.input_tokens},

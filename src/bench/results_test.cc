@@ -55,6 +55,7 @@ TEST(Results, vllms_names_of_files) {
 
 TEST(Results, sglangs_keys) {
   Measurement m = measured(8, 5);
+  EXPECT_EQ(number(sglang_result(m), "random_range_ratio"), 1);
   m.options.prompts.dialect = RangeDialect::kSglang;
   m.options.prompts.range_ratio = 0.5;
   m.options.arrivals.rate = 2;

@@ -103,19 +103,20 @@ Result<LoadSummary> summary_of(const Json& json) {
   GLINT_TRY(out.ttft_ms, distribution(json, "ttft", whole));
   GLINT_TRY(out.tpot_ms, distribution(json, "tpot", whole));
   GLINT_TRY(out.itl_ms, distribution(json, "itl", whole));
-  GLINT_TRY(out.e2el_ms, distribution(json, "e2el", whole));
+  const char* const e2el = json.find("mean_e2el_ms") ? "e2el" : "e2e_latency";  // SGLang's
+  GLINT_TRY(out.e2el_ms, distribution(json, e2el, whole));
   return out;
 }
 
 }  // namespace
 
-Result<Measurement> read_vllm_result(const Json& json) {
+Result<Measurement> read_saved_result(const Json& json) {
   if (!json.is_object() || !json.find("output_throughput") || !json.find("duration"))
-    return invalid("no result of `bench serve --save-result`: it has no output_throughput");
+    return invalid("no result of `bench serve`: it has no output_throughput");
   Measurement out;
   GLINT_TRY(out.model, text(json, "model_id"));
   GLINT_TRY(out.backend, text(json, "backend"));
-  GLINT_TRY(out.label, text(json, "label"));
+  GLINT_TRY(out.label, text(json, json.find("tag") ? "tag" : "label"));  // SGLang's, vLLM's
   GLINT_TRY(const double clients, number(json, "max_concurrency", 1e6));
   out.options.concurrency = static_cast<int>(clients);
   const Json* rate = json.find("request_rate");

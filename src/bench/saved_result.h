@@ -1,5 +1,5 @@
-// A measurement out of the file that `glint bench serve --save-result` or `vllm bench serve
-// --save-result` wrote.
+// A measurement out of what `glint bench serve` (--save-result, --output-file), `vllm bench serve
+// --save-result` or `sglang.bench_serving` wrote.
 #pragma once
 
 #include "base/json.h"
@@ -11,6 +11,6 @@ namespace glint {
 // The file's figures, and zeros for the rest: a Distribution that it leaves out has count 0, and
 // records are there only if it was saved with every request (--save-detailed, with its
 // start_times). Fails if it is no such result.
-Result<Measurement> read_vllm_result(const Json& json);
+Result<Measurement> read_saved_result(const Json& json);
 
 }  // namespace glint

@@ -26,7 +26,7 @@ Json changed(Json json, const char* name, Json value) {
 TEST(SavedResult, is_what_was_saved) {
   const Measurement m = measured();
   for (const bool detailed : {false, true}) {
-    const Result<Measurement> read = read_vllm_result(vllm_result(m, "", detailed));
+    const Result<Measurement> read = read_saved_result(vllm_result(m, "", detailed));
     ASSERT_TRUE(read.ok()) << read.error().message;
     const Measurement& r = read.value();
     EXPECT_EQ(r.model, "org/m");
@@ -49,14 +49,23 @@ TEST(SavedResult, is_what_was_saved) {
   }
 }
 
+TEST(SavedResult, may_be_a_line_of_sglangs) {
+  const Measurement m = measured();
+  const Result<Measurement> read = read_saved_result(sglang_result(m));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read.value().label, "here");
+  EXPECT_EQ(read.value().options.concurrency, 8);
+  EXPECT_EQ(read.value().result.summary.e2el_ms.p50, m.result.summary.e2el_ms.p50);
+}
+
 TEST(SavedResult, leaves_out_what_others_leave_out) {
-  const Result<Measurement> read = read_vllm_result(Json::Object{{"output_throughput", 5},
-                                                                 {"duration", 2},
-                                                                 {"total_output_tokens", 10},
-                                                                 {"max_concurrency", Json()},
-                                                                 {"request_rate", 4.5},
-                                                                 {"mean_ttft_ms", 3},
-                                                                 {"completed", 2}});
+  const Result<Measurement> read = read_saved_result(Json::Object{{"output_throughput", 5},
+                                                                  {"duration", 2},
+                                                                  {"total_output_tokens", 10},
+                                                                  {"max_concurrency", Json()},
+                                                                  {"request_rate", 4.5},
+                                                                  {"mean_ttft_ms", 3},
+                                                                  {"completed", 2}});
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read.value().options.concurrency, 0);
   EXPECT_EQ(read.value().options.arrivals.rate, 4.5);
@@ -69,7 +78,7 @@ TEST(SavedResult, leaves_out_what_others_leave_out) {
 TEST(SavedResult, failures_that_are_not_counted_are_the_requests_that_were_not_completed) {
   Json old = vllm_result(measured(), "", false);
   std::erase_if(old.as_object(), [](const auto& member) { return member.first == "failed"; });
-  EXPECT_EQ(read_vllm_result(old).value().result.summary.num_failed, 1);
+  EXPECT_EQ(read_saved_result(old).value().result.summary.num_failed, 1);
 }
 
 // Answers of one token each have nothing between tokens.
@@ -80,7 +89,7 @@ TEST(SavedResult, a_latency_that_no_answer_has_is_none) {
     record.usage_tokens = std::min<std::int64_t>(record.usage_tokens, 1);
   }
   m.result.summary = summarize(m.result.records, m.result.summary.seconds);
-  const Result<Measurement> read = read_vllm_result(vllm_result(m, "", false));
+  const Result<Measurement> read = read_saved_result(vllm_result(m, "", false));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read.value().result.summary.tpot_ms.count, 0u);
   EXPECT_EQ(read.value().result.summary.itl_ms.count, 0u);
@@ -101,7 +110,7 @@ TEST(SavedResult, refuses_what_it_cannot_draw) {
       {changed(whole, "ttfts", Json::Array{-1, 0}), "ttfts is"},
   };
   for (const auto& [json, words] : cases) {
-    const Result<Measurement> read = read_vllm_result(json);
+    const Result<Measurement> read = read_saved_result(json);
     ASSERT_FALSE(read.ok()) << words;
     EXPECT_NE(read.error().message.find(words), std::string::npos) << read.error().message;
   }

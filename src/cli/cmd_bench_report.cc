@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "bench/json_rows.h"
 #include "bench/report.h"
 #include "bench/saved_result.h"
 #include "cli/apart.h"
@@ -19,17 +20,20 @@ struct Options {
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("FILE", file, "a result that `glint bench serve` or vLLM's benchmark saved (--save-result)");
+    v("FILE", file,
+      "results that `glint bench serve` (--save-result, --output-file), vLLM's or SGLang's "
+      "benchmark wrote");
     v("MORE", more, "further ones, of the same run or of others");
     v("html=FILE", html, "also write a page with curves, distributions and every request");
   }
 };
 
-// A run without a label is called after its folder, or after its model.
+// A run without a label is called after its folder, or after its model or the file.
 std::string run_name(const Measurement& m, const std::string& path) {
   if (!m.label.empty()) return m.label;
   const std::size_t end = path.rfind('/');
-  if (end == path.npos || end == 0) return m.model;
+  if (end == path.npos || end == 0)
+    return m.model.empty() ? path.substr(end + 1, path.rfind('.') - end - 1) : m.model;
   return path.substr(0, end).substr(path.substr(0, end).rfind('/') + 1);
 }
 
@@ -43,17 +47,20 @@ Status run(const Options& options, Cli& cli) {
   std::set<std::string> runs, loads;
   for (const std::string& path : files) {
     GLINT_TRY(const std::string text, read_file(path));
-    GLINT_TRY(const Json json, parse_json(text).in(quoted(path, 4096)));
-    GLINT_TRY(Measurement m, read_vllm_result(json).in(quoted(path, 4096)));
-    m.label = run_name(m, path);
-    runs.insert(m.label);
-    if (!loads.insert(str(m.label, '\n', m.options.concurrency, '\n', m.options.arrivals.rate))
-             .second)
-      return invalid(str(quoted(path, 4096), " is the second of its load in the run ",
-                         quoted(m.label),
-                         "; measure runs with another --label each, or keep their "
-                         "files in folders of their own"));
-    all.push_back(std::move(m));
+    GLINT_TRY(const Json::Array rows, parse_rows(text).in(quoted(path, 4096)));
+    if (rows.empty()) return invalid(str(quoted(path, 4096), " has no result"));
+    for (const Json& row : rows) {
+      GLINT_TRY(Measurement m, read_saved_result(row).in(quoted(path, 4096)));
+      m.label = run_name(m, path);
+      runs.insert(m.label);
+      if (!loads.insert(str(m.label, '\n', m.options.concurrency, '\n', m.options.arrivals.rate))
+               .second)
+        return invalid(str(quoted(path, 4096), " has the second of its load in the run ",
+                           quoted(m.label),
+                           "; measure runs with another --label each, or keep their "
+                           "files in folders of their own"));
+      all.push_back(std::move(m));
+    }
   }
   if (runs.size() > kMaxRuns)
     return invalid(str("the files are of ", runs.size(), " runs; a page shows ", kMaxRuns));
@@ -73,8 +80,9 @@ Command bench_report_command() {
        .summary = "saved load tests side by side, as a table and a page",
        .description =
            "Reads results that `glint bench serve --save-result` or `vllm bench serve "
-           "--save-result` wrote, one measurement a file, and shows those of the same load below "
-           "each other and the curves of all runs in one chart. Files of one label are a run; "
+           "--save-result` wrote, one measurement a file, or `glint bench serve --output-file` or "
+           "`sglang.bench_serving`, one a line, and shows those of the same load below each other "
+           "and the curves of all runs in one chart. Files of one label are a run; "
            "without a label it is called after their folder. With --save-detailed the page has "
            "distributions and every request as well.",
        .examples = {{"glint bench report before/*.json after/*.json --html report.html",

@@ -76,6 +76,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
             assert 1 <= result["max_concurrent_requests"] <= 6 and len(result["ttfts"]) == 6, result
         lines = [json.loads(line) for line in (folder / "lines.jsonl").read_text().splitlines()]
         assert [line["max_concurrency"] for line in lines] == [1, 4] and lines[0]["total_output_tokens"] == 18, lines
+        table = side_by_side(folder / "lines.jsonl").stdout.splitlines()
+        assert [line.split("  ")[0] for line in table[1:]] == ["1 at once", "4 at once"], table
         page = (folder / "page.html").read_text()
         assert page.count("<h2>Timeline</h2>") == 2 and "<script" not in page and 'class="answer"' in page
 
