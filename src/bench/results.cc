@@ -98,7 +98,7 @@ Json sglang_result(const Measurement& m) {
   const PromptOptions& p = m.options.prompts;
   // Its ratio is the share of the length that the shortest has, where none is longer.
   const bool own = p.dialect == RangeDialect::kSglang;
-  const Json ratio = own ? Json(p.range_ratio) : p.range_ratio == 0 ? Json(1.0) : Json();
+  const Json ratio = own ? Json(p.input_ratio) : p.input_ratio == 0 ? Json(1.0) : Json();
   Json out(Json::Object{{"tag", m.label.empty() ? Json() : Json(m.label)},
                         {"backend", m.backend == "openai" ? "sglang-oai" : "sglang-oai-chat"},
                         {"dataset_name", m.dataset == "random" ? "random-ids" : m.dataset},

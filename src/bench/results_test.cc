@@ -57,7 +57,7 @@ TEST(Results, sglangs_keys) {
   Measurement m = measured(8, 5);
   EXPECT_EQ(number(sglang_result(m), "random_range_ratio"), 1);
   m.options.prompts.dialect = RangeDialect::kSglang;
-  m.options.prompts.range_ratio = 0.5;
+  m.options.prompts.input_ratio = 0.5;
   m.options.arrivals.rate = 2;
   const Json json = sglang_result(m);
   EXPECT_EQ(number(json, "mean_e2e_latency_ms"), 300);

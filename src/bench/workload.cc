@@ -8,6 +8,7 @@
 #include "base/json_text.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "bench/json_rows.h"
 
 namespace glint {
 namespace {
@@ -44,15 +45,21 @@ int letters(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-// Questions and answers in turn; empty if it does not begin with both.
+// Questions and answers in turn, of ShareGPT or as messages of chat; empty if it does not begin
+// with both.
 Conversation read_conversation(const Json& entry, int output_len, int max_turns) {
   Conversation out;
   const Json* turns = entry.find("conversations");
+  const bool chats = !turns;
+  if (chats) turns = entry.find("messages");
   if (!turns || !turns->is_array()) return out;
   const Json::Array& list = turns->as_array();
-  for (std::size_t i = 0; i + 1 < list.size() && static_cast<int>(out.size()) < max_turns; i += 2) {
-    const std::string* question = text_of(list[i], "value");
-    const std::string* answer = text_of(list[i + 1], "value");
+  const std::string* first = list.empty() ? nullptr : text_of(list[0], chats ? "role" : "from");
+  const char* const text = chats ? "content" : "value";
+  std::size_t i = first && *first == "system" ? 1 : 0;
+  for (; i + 1 < list.size() && static_cast<int>(out.size()) < max_turns; i += 2) {
+    const std::string* question = text_of(list[i], text);
+    const std::string* answer = text_of(list[i + 1], text);
     if (!question || question->empty() || !answer) break;
     const int length = output_len > 0 ? output_len : letters(*answer) / kLettersOfToken;
     out.push_back({.text = *question, .output_len = std::max(length, 1)});
@@ -70,7 +77,7 @@ std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index)
     append_ids(out, random, options.prefix_len, options.num_ids);
   }
   Random lengths(options.seed, kLengths + static_cast<std::uint64_t>(index));
-  const int length = draw_length(lengths, options.input_len, options.range_ratio, options.dialect);
+  const int length = draw_length(lengths, options.input_len, options.input_ratio, options.dialect);
   Random random(options.seed, static_cast<std::uint64_t>(index));
   append_ids(out, random, length, options.num_ids);
   return out;
@@ -90,17 +97,16 @@ std::string random_text(const PromptOptions& options, int index) {
 
 int random_output_len(const PromptOptions& options, int index) {
   Random lengths(options.seed, kLengths + static_cast<std::uint64_t>(index));
-  draw_length(lengths, options.input_len, options.range_ratio, options.dialect);
-  return draw_length(lengths, options.output_len, options.range_ratio, options.dialect);
+  draw_length(lengths, options.input_len, options.input_ratio, options.dialect);
+  return draw_length(lengths, options.output_len, options.output_ratio, options.dialect);
 }
 
 Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int output_len,
                                                 int max_turns, std::uint64_t seed) {
   GLINT_TRY(const std::string text, read_file(path, kMaxFile));
-  GLINT_TRY(const Json json, parse_json(text).in(quoted(path)));
-  if (!json.is_array()) return invalid(str(quoted(path), " is no list of conversations"));
+  GLINT_TRY(const Json::Array rows, parse_rows(text).in(quoted(path)));
   std::vector<Conversation> all;
-  for (const Json& entry : json.as_array()) {
+  for (const Json& entry : rows) {
     if (Conversation each = read_conversation(entry, output_len, max_turns); !each.empty())
       all.push_back(std::move(each));
   }
@@ -108,7 +114,8 @@ Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int out
     return invalid(
         str(quoted(path),
             " has no conversation with a question and an answer; expected "
-            "[{\"conversations\": [{\"from\": \"human\", \"value\": \"...\"}, ...]}, ...]"));
+            "[{\"conversations\": [{\"from\": \"human\", \"value\": \"...\"}, ...]}, ...], or "
+            "rows of \"messages\""));
   Random random(seed, kOrder);
   for (std::size_t i = all.size(); i > 1; --i)
     std::swap(all[i - 1], all[random.below(static_cast<std::uint32_t>(i))]);

@@ -16,8 +16,8 @@ enum class RangeDialect {
 };
 
 struct PromptOptions {
-  int input_len = 128, output_len = 64;  // tokens
-  double range_ratio = 0;                // of both lengths
+  int input_len = 128, output_len = 64;      // tokens
+  double input_ratio = 0, output_ratio = 0;  // how much each varies
   RangeDialect dialect = RangeDialect::kVllm;
   int prefix_len = 0;      // tokens in common, before the input_len of each
   int num_prefixes = 1;    // prompts take the prefixes in turn
@@ -41,10 +41,12 @@ struct Question {
 // A client's questions, one after the other; each is asked with the answers before it.
 using Conversation = std::vector<Question>;
 
-// A file of conversations as ShareGPT has them: a list of {"conversations": [{"from": "human",
-// "value": ...}, {"from": "gpt", "value": ...}, ...]}. `output_len` tokens are asked for, or, if it
-// is 0, as many as the file's answer has letters / 4. At most `max_turns` questions of each; those
-// without a question and an answer are left out. In an order that `seed` draws; never empty.
+// A file of conversations as ShareGPT has them, {"conversations": [{"from": "human", "value": ...},
+// {"from": "gpt", "value": ...}, ...]}, or as chat has, {"messages": [{"role": "user", "content":
+// ...}, ...]}: a list of them, or one a line. A system's message is left out. `output_len` tokens
+// are asked for, or, if it is 0, as many as the file's answer has letters / 4. At most `max_turns`
+// questions of each; those without a question and an answer are left out. In an order that `seed`
+// draws; never empty.
 Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int output_len,
                                                 int max_turns, std::uint64_t seed);
 

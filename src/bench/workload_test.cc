@@ -23,8 +23,11 @@ TEST(Workload, prompts_are_a_function_of_seed_and_index) {
 // The two tools mean opposite things by 0 and by 1.
 TEST(Workload, lengths_lie_in_the_range_that_each_dialect_means) {
   const auto range = [](RangeDialect dialect, double ratio) {
-    const PromptOptions options = {
-        .input_len = 100, .output_len = 10, .range_ratio = ratio, .dialect = dialect};
+    const PromptOptions options = {.input_len = 100,
+                                   .output_len = 10,
+                                   .input_ratio = ratio,
+                                   .output_ratio = ratio,
+                                   .dialect = dialect};
     int least = 1 << 20, most = 0, outputs = 0;
     for (int i = 0; i < 2000; ++i) {
       const auto length = static_cast<int>(random_prompt(options, i).size());
@@ -88,8 +91,20 @@ TEST_F(ShareGpt, questions_and_the_lengths_of_their_answers) {
   EXPECT_EQ(two[0][1].output_len, 7);
 }
 
+TEST_F(ShareGpt, may_be_lines_of_messages) {
+  const auto read = this->read(R"({"messages": [{"role": "system", "content": "s"},
+    {"role": "user", "content": "q"}, {"role": "assistant", "content": "12345678"}]})")
+                        .value();
+  EXPECT_EQ(read[0][0].text, "q");
+  EXPECT_EQ(read[0][0].output_len, 2);
+  const char* const line =
+      R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]})";
+  EXPECT_EQ(this->read(str(line, "\n\n", line, "\n")).value().size(), 2u);
+  EXPECT_NE(this->read(str(line, "\n{")).error().message.find("line 2"), std::string::npos);
+}
+
 TEST_F(ShareGpt, what_is_none_is_refused) {
-  EXPECT_NE(read("{}").error().message.find("is no list of conversations"), std::string::npos);
+  EXPECT_NE(read("{}").error().message.find("no conversation with"), std::string::npos);
   EXPECT_NE(read("[{}]").error().message.find("no conversation with"), std::string::npos);
   EXPECT_FALSE(read("[").ok());
 }

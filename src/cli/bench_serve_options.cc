@@ -17,6 +17,24 @@ Status check_at_least(std::string_view option, int value, int least) {
   return check_range(option, value, least, 1 << 24);
 }
 
+// One ratio of both lengths, or one of each.
+Status read_ratios(const std::string& text, PromptOptions& out) {
+  if (parse_option(text, out.input_ratio)) {
+    out.output_ratio = out.input_ratio;
+  } else {
+    const Result<Json> json = parse_json(text);
+    const Json* const input = json.ok() ? json.value().find("input") : nullptr;
+    const Json* const output = json.ok() ? json.value().find("output") : nullptr;
+    if (!input || !output || !input->is_number() || !output->is_number())
+      return invalid(str("--random-range-ratio is ", quoted(text),
+                         "; expected a number, or {\"input\": X, \"output\": Y}"));
+    out.input_ratio = input->as_double(), out.output_ratio = output->as_double();
+  }
+  for (const double ratio : {out.input_ratio, out.output_ratio})
+    GLINT_TRY_STATUS(check_range("random-range-ratio", ratio, 0, 1));
+  return Ok{};
+}
+
 Status check_values(const BenchServeOptions& options) {
   for (const int c : options.concurrency) GLINT_TRY_STATUS(check_at_least("concurrency", c, 1));
   GLINT_TRY_STATUS(check_at_least("input-len", options.input_len.value_or(1), 1));
@@ -30,7 +48,7 @@ Status check_values(const BenchServeOptions& options) {
   GLINT_TRY_STATUS(check_at_least("random-prefix-len", options.random_prefix_len, 0));
   GLINT_TRY_STATUS(check_at_least("num-prefixes", options.num_prefixes, 1));
   GLINT_TRY_STATUS(check_at_least("max-turns", options.max_turns, 1));
-  GLINT_TRY_STATUS(check_range("random-range-ratio", options.random_range_ratio.value_or(0), 0, 1));
+  GLINT_TRY_STATUS(prompts_of(options, 0));
   const bool file = options.dataset_name == "sharegpt";
   if (file != !options.dataset_path.empty())
     return invalid("--dataset-name sharegpt and --dataset-path FILE go together");
@@ -166,15 +184,17 @@ Result<Arrivals> arrivals_of(const BenchServeOptions& options) {
                   .seed = options.seed};
 }
 
-PromptOptions prompts_of(const BenchServeOptions& options, std::uint64_t measurement) {
-  return {.input_len = options.input_len.value_or(kInputLen),
-          .output_len = options.output_len.value_or(64),
-          .range_ratio = options.random_range_ratio.value_or(0),
-          .dialect = options.range_dialect == "vllm" ? RangeDialect::kVllm : RangeDialect::kSglang,
-          .prefix_len = options.random_prefix_len,
-          .num_prefixes = options.num_prefixes,
-          .num_ids = options.vocab.value_or(kVocab),
-          .seed = (options.seed << 16) + measurement};
+Result<PromptOptions> prompts_of(const BenchServeOptions& options, std::uint64_t measurement) {
+  PromptOptions out = {
+      .input_len = options.input_len.value_or(kInputLen),
+      .output_len = options.output_len.value_or(64),
+      .dialect = options.range_dialect == "vllm" ? RangeDialect::kVllm : RangeDialect::kSglang,
+      .prefix_len = options.random_prefix_len,
+      .num_prefixes = options.num_prefixes,
+      .num_ids = options.vocab.value_or(kVocab),
+      .seed = (options.seed << 16) + measurement};
+  if (options.random_range_ratio) GLINT_TRY_STATUS(read_ratios(*options.random_range_ratio, out));
+  return out;
 }
 
 PromptOptions streams_of(const BenchServeOptions& options, std::uint64_t measurement) {

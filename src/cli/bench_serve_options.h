@@ -46,7 +46,7 @@ struct LoadFlags {
 struct PromptFlags {
   std::string dataset_name = "random", dataset_path;
   std::optional<int> input_len, output_len;
-  std::optional<double> random_range_ratio;
+  std::optional<std::string> random_range_ratio;
   std::string range_dialect = "vllm";
   int random_prefix_len = 0, num_prefixes = 1, max_turns = 1;
   std::optional<int> vocab;
@@ -58,14 +58,16 @@ struct PromptFlags {
     v.section("Prompts");
     v("dataset-name", dataset_name, "prompts drawn at random, or a file of conversations",
       {"random", "sharegpt"});
-    v("dataset-path=FILE", dataset_path, "the file, as ShareGPT has it");
+    v("dataset-path=FILE", dataset_path,
+      "the file: conversations of ShareGPT or messages of chat, a JSON list or one a line");
     v("input-len,random-input-len=N", input_len,
       "tokens of a prompt drawn at random, words with openai-chat (default: 128)");
     v("output-len,random-output-len,sharegpt-output-len=N", output_len,
       "tokens of an answer (default: 64, beside long prompts 1024, of a file what its answers "
       "have)");
     v("random-range-ratio=X", random_range_ratio,
-      "how much lengths vary, as --range-dialect means it (default: not at all)");
+      "how much lengths vary, as --range-dialect means it, or '{\"input\": X, \"output\": Y}' "
+      "(default: not at all)");
     v("range-dialect", range_dialect,
       "vllm: from len*(1-X) to len*(1+X); sglang: from len*X to len", {"vllm", "sglang"});
     v("random-prefix-len=N", random_prefix_len,
@@ -170,7 +172,7 @@ Result<Goodput> goodput_of(const BenchServeOptions& options);
 Result<Arrivals> arrivals_of(const BenchServeOptions& options);
 
 // Each measurement has prompts of its own: the server remembers old ones.
-PromptOptions prompts_of(const BenchServeOptions& options, std::uint64_t measurement);
+Result<PromptOptions> prompts_of(const BenchServeOptions& options, std::uint64_t measurement);
 
 // The streams beside long prompts.
 PromptOptions streams_of(const BenchServeOptions& options, std::uint64_t measurement);

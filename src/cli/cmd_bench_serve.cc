@@ -200,7 +200,8 @@ Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, 
   std::vector<Figure> figures;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const int count = options.num_prompts.value_or(open ? 100 : std::max(2 * all[i], 32));
-    LoadOptions load = {.prompts = prompts_of(options, i),
+    GLINT_TRY(const PromptOptions prompts, prompts_of(options, i));
+    LoadOptions load = {.prompts = prompts,
                         .concurrency = all[i],
                         .num_prompts = count,
                         .num_warmups = options.num_warmups,

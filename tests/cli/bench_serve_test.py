@@ -106,10 +106,10 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
 
         # Prompts of other lengths, with a beginning in common.
         out, _ = bench(server.url, "-c", "4", "--num-prompts", "12", "--random-input-len", "40", "--random-output-len", "10",
-                       "--random-range-ratio", "0.5", "--range-dialect", "sglang", "--random-prefix-len", "64", "--json")
+                       "--random-range-ratio", '{"input": 0.5, "output": 1}', "--range-dialect", "sglang", "--random-prefix-len", "64", "--json")
         result = json.loads(out)["results"][0]
         assert result["failed"] == result["different"] == 0 and 12 * 84 <= result["input_tokens"] <= 12 * 104, result
-        assert 12 * 5 <= result["output_tokens"] <= 120, result
+        assert result["output_tokens"] == 120, result
 
         # Chat takes text, whose tokens the server counts.
         out, _ = bench(server.url, "--backend", "openai-chat", "-c", "2", "--num-prompts", "4", "--input-len", "40", "--output-len", "5", "--json")
@@ -138,7 +138,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
                             (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat", "--vocab", "9"], "--vocab is for"),
                             (["--backend", "openai-chat", "--check", "9"], "--check has no meaning with --backend openai-chat"),
-                            (["--random-range-ratio", "2"], "--random-range-ratio"), (["--num-prompts", "0"], "--num-prompts is 0"),
+                            (["--random-range-ratio", "2"], "--random-range-ratio"), (["--random-range-ratio", '{"input": 1}'], "expected a number, or"), (["--num-prompts", "0"], "--num-prompts is 0"),
                             (["--ramp-up-end-rps", "4"], "--ramp-up-end-rps needs --ramp-up-strategy"), (["--num-prefixes", "2"], "--random-prefix-len"),
                             (["--repeat", "2"], "--repeat needs --long-prompt"), (["--result-dir", "x"], "--result-dir needs --save-result"),
                             (["--extra-body", "[]"], "--extra-body"),
