@@ -1,6 +1,7 @@
 #include "base/directory.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,7 +36,30 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-Status claim_directory_name(const std::string& dir) {
+std::string absolute_name(const std::string& path) {
+  const std::string plain = without_slashes(path);
+  const fs::path name = fs::path(plain).filename(), parent = fs::path(plain).parent_path();
+  if (name.empty()) return plain;  // "" and "/"
+  std::error_code error;
+  const bool is_relative = name == "." || name == "..";
+  const fs::path found = is_relative ? fs::canonical(plain, error)
+                                     : fs::canonical(parent.empty() ? "." : parent, error);
+  if (error) return plain;
+  return is_relative ? found.string() : (found / name).string();
+}
+
+namespace {
+
+// A file system is mounted there, so that the directory cannot be renamed.
+bool is_mount_point(const std::string& dir) {
+  struct statx info = {};
+  return ::statx(AT_FDCWD, dir.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &info) == 0 &&
+         (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+}  // namespace
+
+Status check_directory_name(const std::string& dir) {
   if (dir.empty()) return invalid("the directory to make has no name");
   std::error_code error;
   const fs::file_type type = fs::symlink_status(dir, error).type();
@@ -45,9 +69,11 @@ Status claim_directory_name(const std::string& dir) {
                                                   : system_error("cannot create", dir, ENOENT);
   }
   if (type == fs::file_type::none) return system_error("cannot create", dir, error.value());
-  // rmdir() does what is needed and no more: it fails on links, mount points, and what holds files.
-  if (type == fs::file_type::directory && ::rmdir(dir.c_str()) == 0) return Ok{};
-  return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
+  if (type != fs::file_type::directory || !fs::is_empty(dir, error)) {
+    return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
+  }
+  if (!is_mount_point(dir)) return Ok{};
+  return invalid(str(dir, " is a mount point, which cannot be renamed; name a directory in it"));
 }
 
 }  // namespace glint

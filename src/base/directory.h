@@ -15,8 +15,12 @@ Status rename_directory(const std::string& partial, const std::string& dir);
 
 std::string without_slashes(std::string path);  // at its end
 
-// Makes sure that a directory can be renamed to `dir`: an empty one of that name is removed, and
-// anything else there is an error, and so is a parent that is not there.
-Status claim_directory_name(const std::string& dir);
+// The path of a directory that is there or yet to be made, from the root: it names the same one
+// when the working directory is gone. As given, if the directory above it is not there.
+std::string absolute_name(const std::string& path);
+
+// Fails unless a directory can be renamed to `dir`: nothing or an empty directory has that name,
+// and its parent is there.
+Status check_directory_name(const std::string& dir);
 
 }  // namespace glint

@@ -57,7 +57,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
                                                   std::vector<TensorSpec> tensors,
                                                   std::int64_t max_shard_bytes) {
   GLINT_CHECK(!tensors.empty(), "a checkpoint has tensors");
-  const std::string name = without_slashes(dir);
+  const std::string name = absolute_name(dir);
   auto state = std::make_unique<State>();
   state->dir = name;
   state->tensors = std::move(tensors);
@@ -73,7 +73,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
   for (const Shard& shard : state->shards) bytes += shard.data_bytes;
   // Before the files reserve it, which on some file systems fills the disk before it fails.
   GLINT_TRY_STATUS(check_free_space(name, bytes));
-  GLINT_TRY_STATUS(claim_directory_name(name));
+  GLINT_TRY_STATUS(check_directory_name(name));
   if (!fs::create_directory(partial, error))
     return system_error("cannot create", partial, error ? error.value() : EEXIST);
   state->partial_dir = partial;

@@ -80,6 +80,14 @@ TEST(CheckpointWriter, an_unfinished_directory_leaves_nothing) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
+TEST(CheckpointWriter, an_unfinished_directory_leaves_an_empty_one_of_its_name) {
+  const TestDir dir;
+  std::filesystem::create_directory(dir / "out");
+  { CheckpointWriter writer = CheckpointWriter::create(dir / "out", three_tensors()).value(); }
+  EXPECT_TRUE(std::filesystem::remove(dir / "out"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
 TEST(CheckpointWriter, an_empty_directory_of_that_name_is_replaced) {
   const TestDir dir;
   std::filesystem::create_directory(dir / "out");

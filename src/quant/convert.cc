@@ -62,7 +62,7 @@ std::string said(std::string_view key) {
 struct Conversion::State {
   explicit State(const ConversionOptions& given) : options(given) {
     options.source = without_slashes(options.source);
-    options.out = without_slashes(options.out);
+    options.out = absolute_name(options.out);
     partial = options.out + ".partial";
   }
 
@@ -373,7 +373,7 @@ Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
   GLINT_TRY_STATUS(state->describe_job());
   GLINT_TRY_STATUS(state->look_for_earlier_run());
   GLINT_TRY_STATUS(check_free_space(state->options.out, state->bytes_to_write()));
-  GLINT_TRY_STATUS(claim_directory_name(state->options.out));
+  GLINT_TRY_STATUS(check_directory_name(state->options.out));
   return Conversion(std::move(state));
 }
 

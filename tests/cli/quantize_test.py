@@ -137,7 +137,8 @@ def test_flags_and_refusals(work):
     output("quantize", "--model-dir", source, "--save-dir", out, "--strategy", "block", "--block-size", "128", "128",
            "--max-workers", "2")
     again = work / "again"
-    table = output("quantize", source, again, "--format", "fp8")
+    again.mkdir()
+    table = output("quantize", source.resolve(), ".", "--format", "fp8", cwd=again)
     check("routed experts" in table and "dB" in table, "no table", table)
     check(hashes(out) == hashes(again), "--strategy block is not --format fp8")
     refused("quantize", out, work / "x", "--format", "nvfp4", words=["already quantised", "fp8"])
