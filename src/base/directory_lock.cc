@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "base/str.h"
 
@@ -16,13 +17,15 @@ DirectoryLock::~DirectoryLock() {
 }
 
 Status DirectoryLock::lock(const std::string& dir) {
+  if (fd_) return Ok{};
   std::error_code error;
   if (std::filesystem::create_directories(dir, error)) made_ = dir;
   if (error) return invalid(str("cannot create ", dir, ": ", error.message()));
-  fd_ = OwnedFd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd_ && ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  OwnedFd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return invalid(str(dir, " is being written by another process; wait for it, or end it"));
   }
+  fd_ = std::move(fd);
   return Ok{};
 }
 

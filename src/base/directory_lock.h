@@ -17,7 +17,7 @@ class DirectoryLock {
 
   // Makes `dir` where it is missing; if nothing comes into it, it goes at the end. Fails if another
   // process has its lock; where the file system knows none, as some that are shared by machines,
-  // nobody is kept away.
+  // nobody is kept away. Does nothing for one that locked already.
   Status lock(const std::string& dir);
 
  private:

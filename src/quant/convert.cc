@@ -206,6 +206,8 @@ Status Conversion::State::describe_job() {
 
 Status Conversion::State::look_for_earlier_run() {
   if (!is_present(partial)) return Ok{};
+  // Before what is there is read: another run may write it.
+  if (is_directory(partial)) GLINT_TRY_STATUS(lock.lock(partial));
   const std::string path = str(partial, "/", kManifestName);
   const auto not_ours = [&](const std::string& why) {
     return invalid(str(partial, " is not a half-finished run of this job: ", why,

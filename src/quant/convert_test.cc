@@ -355,9 +355,13 @@ class ResumeTest : public ConvertTest {
 
 TEST_F(ResumeTest, finished_shards_are_not_made_again) {
   const auto before = fs::last_write_time(shard(1));
-  const auto conversion = Conversion::prepare(
-      {.source = source_, .out = dir_ / "out", .recipe = {}, .max_shard_bytes = 1 << 20});
-  EXPECT_EQ(conversion.value().num_finished() + 1, conversion.value().num_shards());
+  {
+    const auto conversion = Conversion::prepare(
+        {.source = source_, .out = dir_ / "out", .recipe = {}, .max_shard_bytes = 1 << 20});
+    EXPECT_EQ(conversion.value().num_finished() + 1, conversion.value().num_shards());
+    EXPECT_NE(refusal(source_, "out").find("is being written by another process"),
+              std::string::npos);
+  }
   EXPECT_NE(refusal(source_, "out").find("is NaN"), std::string::npos);
   EXPECT_EQ(fs::last_write_time(shard(1)), before);
 }
