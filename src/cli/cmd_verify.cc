@@ -117,8 +117,9 @@ Command verify_command() {
        .summary = "check a quantised checkpoint as engines would read it",
        .description =
            "Opens OUT as vLLM and SGLang do and tells what they would stumble over: names, shapes "
-           "and types, missing scales, lists of excluded modules that one of them reads another "
-           "way, gate and up with different scales, an index that does not fit, NaN codes, files "
+           "and types, missing scales, descriptors of another format, lists of excluded modules "
+           "that one of them reads another way, gate and up with different scales, an index that "
+           "does not fit, NaN codes, files "
            "that changed since they were written. With --source it also measures the relative "
            "error of every matrix, sum(err^2) / sum(w^2). Exit code 1 if anything is wrong.",
        .examples = {{"glint verify /tmp/tiny-nvfp4 --source models/glm5-tiny",

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/str.h"
+#include "quant/descriptor_fields.h"
 #include "quant/descriptors.h"
 #include "quant/matchers.h"
 
@@ -34,8 +35,15 @@ class DescriptorChecker {
       return Ok{};
     }
     const std::string name = quant_method(in_.config_json);
+    const FoundFormats found = find_formats(in_.source, out_.tensors);
+    if (!name.starts_with(found.names_of)) {
+      fault(str("the quant_method of config.json is ", quoted(name),
+                ", but the tensors have the names of nvfp4 by ", found.names_of));
+      return Ok{};
+    }
     const std::vector<std::string> excludes = listed_excludes(*quantization);
-    if (name.starts_with("modelopt")) return check_modelopt(excludes);
+    if (name.starts_with("modelopt")) return check_modelopt(*quantization, found, excludes);
+    check_fields(*quantization, found, nullptr);
     if (name == "fp8") {
       check_fp8(*quantization, excludes);
     } else if (name == "compressed-tensors") {
@@ -53,15 +61,22 @@ class DescriptorChecker {
     add_faults(names, what, out_);
   }
 
-  Status check_modelopt(const std::vector<std::string>& excludes) {
+  void check_fields(const Json& quantization, const FoundFormats& found, const Json* hf) {
+    for (std::string& sentence : faulty_fields(found, quantization, hf)) fault(std::move(sentence));
+  }
+
+  Status check_modelopt(const Json& described, const FoundFormats& found,
+                        const std::vector<std::string>& excludes) {
     check_read_by_engines(excludes);
     const std::string path = in_.dir + "/hf_quant_config.json";
     if (!file_exists(path)) {
       fault("hf_quant_config.json is missing, which TensorRT-LLM and older engines read");
+      check_fields(described, found, nullptr);
       return Ok{};
     }
     GLINT_TRY(const Json json, read_json_file(path));
     const Json* quantization = json.find("quantization");
+    check_fields(described, found, quantization);
     const std::string* algo = quantization ? text_of(*quantization, "quant_algo") : nullptr;
     const bool has_groups = algo && algo->find("NVFP4") != algo->npos;
     if (!algo || !quantization->find("kv_cache_quant_algo") ||

@@ -38,6 +38,7 @@ struct CheckOptions {
 //   that config.json and hf_quant_config.json agree with each other, and that vLLM's and SGLang's
 //   reading of their lists agrees with the tensors (of compressed-tensors only if the list names
 //   modules one by one, not by regular expressions);
+//   that the fields that name formats say those of the tensors;
 //   that no value is NaN or infinite;
 //   and with a source, how far each matrix moved: not at all where it is stored as before.
 // Fails only on what cannot be opened. `done` gets the bytes just read, of bytes_to_check().

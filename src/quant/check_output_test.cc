@@ -169,7 +169,9 @@ TEST_F(CheckOutputTest, fp8_with_a_scale_for_each_row_is_quantised) {
   edit_json("config.json", [](Json& json) {
     const Json ignore = *json.find("quantization_config")->find("modules_to_not_convert");
     json.set("quantization_config",
-             Json::Object{{"quant_method", "compressed-tensors"}, {"ignore", ignore}});
+             Json::Object{{"quant_method", "compressed-tensors"},
+                          {"config_groups", Json::Object{{"group_0", Json::Object{}}}},
+                          {"ignore", ignore}});
   });
   EXPECT_EQ(faults(), std::vector<std::string>{});
   // Beside a source the error is that of FP8, not of a copy.
@@ -334,6 +336,72 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   expect_fault("config.json has no quantization_config");
 }
 
+TEST_F(CheckOutputTest, fields_that_say_another_format_than_the_tensors) {
+  const Recipe modelopt = {}, tensors = {.layout = Nvfp4Layout::kCompressedTensors};
+  const char *const config = "config.json", *const beside = "hf_quant_config.json";
+  struct Case {
+    const Recipe& recipe;
+    const char* file;
+    const char* path;  // below the descriptor
+    Json value;
+    std::string fault;
+  };
+  const std::string c = "config.json: quantization_config.", group = c + "config_groups.group_0.",
+                    h = "hf_quant_config.json: quantization.",
+                    is_nvfp4 = ", but the weights are nvfp4; expected ";
+  const Case cases[] = {
+      {modelopt, config, "quant_method", "fp8",
+       "the quant_method of config.json is \"fp8\", but the tensors have the names of nvfp4 by "
+       "modelopt"},
+      {modelopt, config, "quant_algo", "MXFP8", c + "quant_algo is \"MXFP8\"" + is_nvfp4 + "NVFP4"},
+      {modelopt, beside, "quant_algo", "FP8", h + "quant_algo is \"FP8\"" + is_nvfp4 + "NVFP4"},
+      {modelopt, beside, "quant_algo", "W4A16_NVFP4",
+       h + "quant_algo is \"W4A16_NVFP4\", but that of config.json is \"NVFP4\""},
+      {modelopt, config, "group_size", 32, c + "group_size is 32" + is_nvfp4 + "16"},
+      {modelopt, beside, "group_size", 32, h + "group_size is 32" + is_nvfp4 + "16"},
+      {modelopt, config, "config_groups.group_0.weights.num_bits", 8,
+       group + "weights.num_bits is 8" + is_nvfp4 + "4"},
+      {modelopt, beside, "kv_cache_quant_algo", "FP8",
+       h + "kv_cache_quant_algo is \"FP8\", but config.json has no kv_cache_scheme, and no layer a "
+           "k_scale; expected null"},
+      {kFp8, config, "activation_scheme", "static",
+       c + "activation_scheme is \"static\", but no weight has an input_scale; expected dynamic"},
+      {kFp8, config, "fmt", "e5m2", c + "fmt is \"e5m2\", but the weights are fp8; expected e4m3"},
+      {tensors, config, "config_groups", Json::Object{},
+       c + "config_groups has no group with num_bits 4, but weights are nvfp4"},
+      {tensors, config, "config_groups.group_0.weights.group_size", 32,
+       group + "weights.group_size is 32" + is_nvfp4 + "16"},
+      {tensors, config, "config_groups.group_0.weights.num_bits", 8,
+       group + "weights.num_bits is 8" + is_nvfp4 + "4"},
+      {tensors, config, "format", "float-quantized",
+       c + "format is \"float-quantized\"" + is_nvfp4 + "nvfp4-pack-quantized"},
+  };
+  const Recipe* made = nullptr;
+  for (const Case& one : cases) {
+    if (made != &one.recipe) make(one.recipe);
+    made = &one.recipe;
+    const std::string was = read_file(dir_ / ("out/" + std::string(one.file))).value();
+    edit_json(one.file, [&](Json& json) {
+      Json* at = json.find(one.file == config ? "quantization_config" : "quantization");
+      const auto keys = split(one.path, '.');
+      for (std::size_t i = 0; i + 1 < keys.size(); ++i) at = at->find(keys[i]);
+      at->set(std::string(keys.back()), one.value);
+    });
+    EXPECT_EQ(faults(), std::vector<std::string>{one.fault});
+    dir_.write("out/" + std::string(one.file), was);
+  }
+}
+
+TEST_F(CheckOutputTest, a_cache_of_fp8_has_a_scheme) {
+  make({});
+  edit_json("hf_quant_config.json",
+            [](Json& json) { json.find("quantization")->set("kv_cache_quant_algo", "FP8"); });
+  edit_json("config.json", [](Json& json) {
+    json.find("quantization_config")->set("kv_cache_scheme", Json::Object{{"num_bits", 8}});
+  });
+  EXPECT_EQ(faults(), std::vector<std::string>{});
+}
+
 TEST_F(CheckOutputTest, a_descriptor_that_lies_only_beside_config_json) {
   make({});
   edit_json("config.json", [](Json& json) { json.set("quantization_config", nullptr); });
@@ -401,6 +469,10 @@ TEST_F(CheckOutputTest, checkpoints_of_other_makers_are_read) {
     const auto result = check_output({str(GLINT_SOURCE_DIR "/tests/golden/", name), ""}, pool_, {});
     ASSERT_TRUE(result.ok()) << result.error().message;
     EXPECT_FALSE(result.value().tensors.empty());
+    for (const std::string& fault : result.value().faults) {
+      EXPECT_EQ(fault.find("quantization"), std::string::npos) << fault;
+      EXPECT_EQ(fault.find("quant_method"), std::string::npos) << fault;
+    }
   }
 }
 
