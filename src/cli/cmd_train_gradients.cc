@@ -102,7 +102,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(LaidOutRanks layout, lay_out(options.layout.shape(), how, resolved, cli));
   GLINT_TRY(const std::unique_ptr<TrainRanks> ranks,
             TrainRanks::open(layout.model, std::move(layout.backends), {}, std::move(opened)));
-  note_unused(ranks->model(), cli);
+  note_unused(ranks->model().options().dir, ranks->model().load_stats().unused, cli);
   GLINT_TRY_STATUS(ranks->make_parameters());
   GLINT_TRY_STATUS(check_gradient_file(ranks->trained(), options.out));
 

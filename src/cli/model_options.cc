@@ -60,9 +60,8 @@ Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const C
   return make_backend(resolved);
 }
 
-void note_unused(const LoadedModel& model, Cli& cli) {
-  const std::string unused = describe_unused(model.options().dir, model.load_stats().unused);
-  if (!unused.empty()) cli.console.note("warning: " + unused);
+void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli) {
+  if (!unused.empty()) cli.console.note("warning: " + describe_unused(dir, unused));
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
@@ -79,7 +78,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
   GLINT_TRY(std::unique_ptr<LoadedModel> model,
             LoadedModel::load(resolved, std::move(backend), report, std::move(opened)));
   progress.reset();  // erases the bar before anything else is printed
-  note_unused(*model, cli);
+  note_unused(model->options().dir, model->load_stats().unused, cli);
   const Placement& placement = model->load_stats().placement;
   if (resolved.packing == Packing::kIfRoom && placement.packed_bytes > 0 && !placement.is_packed) {
     cli.console.note(str("weights stay where the files are mapped, which is slower: packing takes ",

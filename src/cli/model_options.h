@@ -65,8 +65,8 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
 Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli);
 Result<BackendOptions> backend_options(const RunOptions& options, const Cli& cli);
 
-// Warns of tensors that the configuration leaves out.
-void note_unused(const LoadedModel& model, Cli& cli);
+// Warns of tensors of `dir` that its configuration leaves out.
+void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli);
 
 // Loads onto `backend`, with a progress bar. `opened`: the model, if it has been looked at already.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,

@@ -56,6 +56,9 @@ class Checker {
     GLINT_TRY(const Inventory inventory, take_inventory(config_, *checkpoint_));
     out_.bytes = inventory.bytes;
     table_ = model_tensors(config_, checkpoint_->source());
+    if (!options_.source.empty()) {
+      GLINT_TRY(source_, Checkpoint::open(options_.source));
+    }
     check_names(inventory);
     open_weights();
     check_scales();
@@ -70,7 +73,7 @@ class Checker {
                                        out_));
     GLINT_TRY_STATUS(check_hashes());
     check_values();
-    if (!options_.source.empty()) GLINT_TRY_STATUS(compare_with_source());
+    if (source_) GLINT_TRY_STATUS(compare_with_source());
     return std::move(out_);
   }
 
@@ -83,8 +86,23 @@ class Checker {
 
   void check_names(const Inventory& inventory) {
     faults(inventory.missing, "is missing");
-    faults(inventory.extra, "belongs to no part of the model");
+    std::vector<std::string> extra = inventory.extra;
+    std::erase_if(extra, [&](const std::string& name) { return is_copy(name); });
+    faults(extra, "belongs to no part of the model");
     for (const std::string& sentence : inventory.faults) fault(sentence);
+  }
+
+  // True if there is a source, and it has this very tensor.
+  bool is_copy(const std::string& name) const {
+    const StoredTensor* was = source_ ? source_->source().find(name) : nullptr;
+    const StoredTensor* is = checkpoint_->source().find(name);
+    if (!was || was->type != is->type || was->shape != is->shape) return false;
+    const bool same = std::equal(was->bytes.begin(), was->bytes.end(), is->bytes.begin());
+    for (const StoredTensor* tensor : {was, is}) {
+      discard_pages(tensor->bytes);
+      if (done_) done_(std::ssize(tensor->bytes));
+    }
+    return same;
   }
 
   // Fills out_.tensors, and quantized_ by the first copy of each tensor of the table.
@@ -266,24 +284,22 @@ class Checker {
 
   Status compare_with_source();
   // Fills tensor.error; returns how large it may be.
-  Result<double> compare_tensor(Checkpoint& source, CheckedTensor& tensor,
-                                const ModelTensor& entry);
+  Result<double> compare_tensor(CheckedTensor& tensor, const ModelTensor& entry);
 
   const CheckOptions& options_;
   ThreadPool& pool_;
   const CheckProgress& done_;
   ModelConfig config_;
   Json config_json_;
-  std::optional<Checkpoint> checkpoint_;
+  std::optional<Checkpoint> checkpoint_, source_;
   std::vector<ModelTensor> table_;
   std::vector<bool> quantized_;
   OutputCheck out_;
   std::vector<std::size_t> entries_;  // in the table, of each of out_.tensors
 };
 
-Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor,
-                                       const ModelTensor& entry) {
-  GLINT_TRY(const Weight was, source.weight(tensor.name, entry.rows, entry.cols));
+Result<double> Checker::compare_tensor(CheckedTensor& tensor, const ModelTensor& entry) {
+  GLINT_TRY(const Weight was, source_->weight(tensor.name, entry.rows, entry.cols));
   GLINT_TRY(const Weight is, checkpoint_->weight(tensor.name, entry.rows, entry.cols));
   constexpr std::int64_t kRows = 64;
   std::vector<ErrorSum> sums(static_cast<std::size_t>(ceil_div(entry.rows, kRows)));
@@ -307,17 +323,16 @@ Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor
     discard_pages(data->bytes());
     if (done_) done_(std::ssize(data->bytes()));
   }
-  source.release_copies();
+  source_->release_copies();
   checkpoint_->release_copies();
   return was.format == tensor.format ? 0 : largest_plausible_error(tensor.format);
 }
 
 Status Checker::compare_with_source() {
-  GLINT_TRY(Checkpoint source, Checkpoint::open(options_.source));
   std::vector<std::string> names;
   for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
     CheckedTensor& tensor = out_.tensors[i];
-    GLINT_TRY(const double largest, compare_tensor(source, tensor, table_[entries_[i]]));
+    GLINT_TRY(const double largest, compare_tensor(tensor, table_[entries_[i]]));
     const double error = tensor.error.relative();
     if (!(error <= largest) ||
         (tensor.error.squared_weights == 0 && tensor.error.squared_error > 0)) {
@@ -330,7 +345,7 @@ Status Checker::compare_with_source() {
   names.clear();
   for (const ModelTensor& entry : table_) {
     if (entry.is_matrix()) continue;
-    const StoredTensor* was = source.source().find(entry.name);
+    const StoredTensor* was = source_->source().find(entry.name);
     const StoredTensor* is = checkpoint_->source().find(entry.name);
     if (!was || !is) continue;
     if (!std::equal(was->bytes.begin(), was->bytes.end(), is->bytes.begin(), is->bytes.end())) {

@@ -445,6 +445,18 @@ TEST_F(CheckOutputTest, scales_that_are_no_powers_of_two_though_config_says_so) 
   expect_fault("down_proj.weight_scale_inv has a scale that is no power of two");
 }
 
+TEST_F(CheckOutputTest, tensors_that_config_json_has_no_place_for_are_as_in_the_source) {
+  Json json = read_json_file(source_ + "/config.json").value();
+  json.set("num_nextn_predict_layers", 0);
+  dir_.write("small/config.json", dump_json(json));
+  make(kFp8);
+  EXPECT_EQ(faults(true), std::vector<std::string>{});
+  const std::string name = "model.layers.5.eh_proj.weight";
+  edit(name, [](char* bytes) { bytes[0] ^= 1; });
+  EXPECT_EQ(faults(true), std::vector<std::string>{name + " belongs to no part of the model"});
+  EXPECT_GT(faults().size(), 1u);
+}
+
 TEST_F(CheckOutputTest, progress_comes_to_what_was_announced) {
   make({});
   const CheckOptions options = {dir_ / "out", source_};

@@ -99,7 +99,7 @@ struct Conversion::State {
   std::vector<ModelTensor> table;
   std::vector<bool> quantized;
   std::optional<ActivationRanges> ranges;
-  std::vector<std::string> unseen;
+  std::vector<std::string> unseen, unused;
   OutputPlan output;
   std::vector<Shard> shards;
   std::optional<Descriptors> descriptors;
@@ -129,13 +129,14 @@ Status Conversion::State::check_other_files() const {
 }
 
 Status Conversion::State::check_complete() {
-  GLINT_TRY(const Inventory inventory, take_inventory(config, *checkpoint));
+  GLINT_TRY(Inventory inventory, take_inventory(config, *checkpoint));
   GLINT_TRY_STATUS(inventory.check_complete(options.source, true));
   if (options.recipe.mtp == MtpChoice::kConvert && !inventory.has_mtp) {
     // Asked for or not: there is nothing to convert, and nothing is half done.
     options.recipe.mtp = MtpChoice::kExclude;
   }
   table = model_tensors(config, checkpoint->source());
+  unused = std::move(inventory.extra);
   return check_stored_formats(inventory);
 }
 
@@ -386,6 +387,7 @@ Conversion::~Conversion() = default;
 std::size_t Conversion::num_finished() const { return state_->manifest.shards.size(); }
 std::size_t Conversion::num_shards() const { return state_->shards.size(); }
 const std::vector<std::string>& Conversion::unseen_experts() const { return state_->unseen; }
+const std::vector<std::string>& Conversion::unused_tensors() const { return state_->unused; }
 const Manifest& Conversion::manifest() const { return state_->manifest; }
 
 std::int64_t Conversion::finished_bytes() const {

@@ -49,6 +49,8 @@ class Conversion {
 
   // Experts that no token of the calibration reached, which take the range of their layer.
   const std::vector<std::string>& unseen_experts() const;
+  // Tensors of the source that its config.json has no place for, which are copied.
+  const std::vector<std::string>& unused_tensors() const;
   // Rounding errors and shard sizes of the result; after run().
   const Manifest& manifest() const;
 

@@ -159,6 +159,14 @@ def test_flags_and_refusals(work):
     errors = [row["relative_error"] for row in rows if row["format"] == "fp8"]
     check(len(errors) > 100 and all(1e-4 < error < 1e-3 for error in errors), "errors of fp8", errors[:5])
 
+    # Weights for which config.json has no place are copied, with a warning.
+    shutil.copytree(MODEL, work / "draftless")
+    config = json.loads((MODEL / "config.json").read_text())
+    del config["num_nextn_predict_layers"]
+    (work / "draftless/config.json").write_text(json.dumps(config))
+    done = run("quantize", work / "draftless", work / "copied", "--format", "fp8")
+    check(done.returncode == 0 and "warning: " in done.stderr and "for which its config.json has no place" in done.stderr, "no warning", done.stderr)
+
     # Some of many faults of a kind are shown; names may hold anything.
     shutil.copytree(MODEL, work / "other")
     weights = work / "other/model.safetensors"
