@@ -457,6 +457,25 @@ TEST_F(CheckOutputTest, tensors_that_config_json_has_no_place_for_are_as_in_the_
   EXPECT_GT(faults().size(), 1u);
 }
 
+TEST_F(CheckOutputTest, weights_below_the_least_scale_of_fp8_become_zeros) {
+  edit(
+      kExpert + "down_proj.weight",
+      [](char* bytes) {
+        const std::uint16_t tiny = to_bf16(1e-30f).bits;
+        for (int i = 0; i < 256 * 128; ++i) std::memcpy(bytes + 2 * i, &tiny, 2);
+      },
+      "small");
+  for (const Fp8ScaleFormat scales : {Fp8ScaleFormat::kFp32, Fp8ScaleFormat::kUe8m0}) {
+    Recipe recipe = kFp8;
+    recipe.fp8_scales = scales;
+    make(recipe);
+    EXPECT_EQ(faults(true), std::vector<std::string>{});
+  }
+  edit(kExpert + "down_proj.weight_scale_inv", [](char* bytes) { set_float(bytes, 1); });
+  edit(kExpert + "down_proj.weight", [](char* bytes) { bytes[0] = 1; });
+  expect_fault(kExpert + "down_proj (fp8) is off by ", true);
+}
+
 TEST_F(CheckOutputTest, progress_comes_to_what_was_announced) {
   make({});
   const CheckOptions options = {dir_ / "out", source_};
