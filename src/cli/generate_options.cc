@@ -13,8 +13,9 @@ Result<int> parse_spec(const std::string& spec) {
   constexpr std::string_view kMtp = "mtp:";
   int drafts = -1;
   if (spec.starts_with(kMtp)) drafts = parse_number<int>(spec.substr(kMtp.size())).value_or(-1);
-  if (drafts < 0 || drafts > 16) {
-    return invalid(str("--spec is ", quoted(spec), "; expected mtp:K with K from 0 to 16"));
+  if (drafts < 0 || drafts > kMostDrafts) {
+    return invalid(
+        str("--spec is ", quoted(spec), "; expected mtp:K with K from 0 to ", kMostDrafts));
   }
   return drafts;
 }

@@ -35,6 +35,7 @@ struct SamplingOptions {
   }
 };
 
+inline constexpr int kMostDrafts = 16;  // that the MTP layer guesses a step
 // K of "mtp:K"; 0 for an empty text or "none".
 Result<int> parse_spec(const std::string& spec);
 

@@ -10,6 +10,7 @@
 #include "base/option_value.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "cli/generate_options.h"
 #include "cli/grpo_options.h"
 #include "cli/train_sizes.h"
 #include "plan/known_models.h"
@@ -171,6 +172,13 @@ Result<TrainPlanOptions> plan_options(const Launch& launch, TrainPlanOptions p) 
   }
   p.offload_optimizer = launch.args.value("optimizer-cpu-offload") == "true";
   p.fp8_rollout = o.fp8_rollout;
+  if (const char* const drafts = "sglang-speculative-num-steps"; launch.args.value(drafts) != "0") {
+    GLINT_TRY(p.drafts, whole_number(launch.args, drafts, 0, kMostDrafts));
+  }
+  p.drafts_learn = launch.args.value("enable-mtp-training") == "true";
+  double kl = 0;
+  p.has_reference = launch.args.value("use-kl-loss") == "true" &&
+                    parse_option(launch.args.value("kl-loss-coef"), kl) && kl != 0;
   p.on_trainer = !launch.on_cpu && launch.planned.empty();
   return p;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "base/str.h"
 #include "model/shard_plan.h"
 
@@ -12,7 +13,8 @@ namespace {
 // Free for contexts, buffers of collectives, what a sleeping engine keeps, and fragments: a rule,
 // not a measurement.
 constexpr double kFreeShare = 0.15;
-constexpr int kLogProbRows = 1024;  // whose logits are there together
+constexpr int kLogProbRows = 1024;      // whose logits are there together
+constexpr std::int64_t kPrompt = 2048;  // room for the prompt
 
 std::string gib(std::int64_t bytes) {
   return formatted("%.1f GiB", static_cast<double>(bytes) / (1 << 30));
@@ -30,6 +32,7 @@ class Planner {
       : c_(config), plan_(plan), o_(plan.options), l_(plan.options.layout) {}
 
   Status run() {
+    GLINT_TRY_STATUS(check_drafts());
     GLINT_TRY_STATUS(divide());
     find_largest_stage();
     GLINT_TRY_STATUS(plan_engine());
@@ -39,6 +42,12 @@ class Planner {
   }
 
  private:
+  Status check_drafts() const {
+    if (c_.num_nextn_predict_layers > 0 || (o_.drafts == 0 && !o_.drafts_learn)) return Ok{};
+    return invalid(str(o_.model, " has no MTP layer; leave --enable-mtp",
+                       o_.drafts == 0 ? "-training" : "", " out"));
+  }
+
   Status divide() {
     const int shards = l_.of_model();
     if (l_.gpus % shards != 0 || (l_.gpus / l_.pp) % (l_.ep * l_.etp) != 0) {
@@ -70,11 +79,11 @@ class Planner {
             .layers = {first, first + plan_.stage_layers[static_cast<std::size_t>(stage)]}};
   }
 
-  Held held(int stage) const {
+  Held held(int stage, bool with_mtp) const {
     Held held;
     const ShardPlan shard = shard_of(stage);
     for (const ModelTensor& tensor : model_tensors(c_)) {
-      if (!shard.holds(tensor, c_, /*with_mtp=*/false)) continue;  // that is not trained
+      if (!shard.holds(tensor, c_, with_mtp)) continue;
       const auto all = static_cast<double>(tensor.parameters());
       if (tensor.num_experts > 0) {
         held.experts += all / (l_.ep * l_.etp);
@@ -88,27 +97,39 @@ class Planner {
     return held;
   }
 
-  // Tokens whose rows a GPU holds between blocks: sequence parallel.
-  double own_rows() const { return static_cast<double>(o_.tokens_per_gpu) / l_.tp; }
+  // Tokens of a prompt and its answer at most.
+  std::int64_t longest() const {
+    return std::min(o_.response_len + kPrompt, c_.max_position_embeddings);
+  }
+  // Tokens of a GPU in a micro-batch: an answer that is longer is one by itself.
+  double batch_rows() const {
+    return static_cast<double>(
+        std::max<std::int64_t>(o_.tokens_per_gpu, ceil_div(longest(), std::int64_t{l_.cp})));
+  }
+  // Those whose rows it holds between blocks: sequence parallel.
+  double own_rows() const { return batch_rows() / l_.tp; }
 
-  // Half a layer's temporaries in BF16, kept for its backward pass, and their gradients in f32.
+  // Half a layer's temporaries in BF16.
   double layer_bytes() const {
-    const double T = o_.tokens_per_gpu, H = static_cast<double>(c_.hidden_size);
+    const double T = batch_rows(), H = static_cast<double>(c_.hidden_size);
     const double heads = static_cast<double>(c_.num_attention_heads) / l_.tp;
     const auto width = static_cast<double>(c_.qk_head_dim() + 2 * c_.kv_lora_rank + c_.v_head_dim);
     const double attention = T * (heads * width + static_cast<double>(c_.q_lora_rank));
     const auto inner = static_cast<double>(c_.moe_intermediate_size);
     const double routed = own_rows() * c_.num_experts_per_tok * (2 * H + 3 * inner);
-    return 3 * 2 * (std::max(attention, routed) + 4 * own_rows() * H);
+    return 2 * (std::max(attention, routed) + 4 * own_rows() * H);
   }
 
   TrainMemory memory_of(int stage) const {
-    const Held h = held(stage);
+    const Held h = held(stage, o_.drafts_learn);
     // Inputs are f32, attention's answers BF16; the chosen keys are kept as well, and experts'
     // numbers are little beside.
     const double a_token =
         6.0 * static_cast<double>(c_.hidden_size) + 4.0 * static_cast<double>(c_.index_topk);
     const int in_flight = l_.pp - stage;
+    const bool is_last = stage + 1 == l_.pp;
+    const int layers = plan_.stage_layers[static_cast<std::size_t>(stage)] +
+                       (is_last && o_.drafts_learn ? c_.num_nextn_predict_layers : 0);
     const auto vocab = static_cast<double>(c_.vocab_size) / l_.tp;
     TrainMemory m;
     m.weights = static_cast<std::int64_t>(2 * (h.dense + h.experts));
@@ -116,11 +137,15 @@ class Planner {
     // f32 masters and two moments: dense parts are sharded among all that have the same.
     m.optimizer = static_cast<std::int64_t>(
         12 * (h.trained_dense / (l_.dp() * l_.cp) + h.trained_experts / l_.expert_dp()));
-    m.saved = static_cast<std::int64_t>(
-        in_flight * plan_.stage_layers[static_cast<std::size_t>(stage)] * own_rows() * a_token);
-    m.layer = static_cast<std::int64_t>(layer_bytes());
+    if (o_.has_reference) {
+      const Held r = held(stage, false);
+      m.reference = static_cast<std::int64_t>(2 * (r.dense + r.experts) + layer_bytes());
+    }
+    m.saved = static_cast<std::int64_t>(in_flight * layers * own_rows() * a_token);
+    // Kept for its backward pass, with gradients in f32.
+    m.layer = static_cast<std::int64_t>(3 * layer_bytes());
     m.buffers = o_.update_buffer;
-    if (stage + 1 == l_.pp) m.buffers += static_cast<std::int64_t>(2 * 4 * kLogProbRows * vocab);
+    if (is_last) m.buffers += static_cast<std::int64_t>(2 * 4 * kLogProbRows * vocab);
     return m;
   }
 
@@ -145,15 +170,14 @@ class Planner {
     plan_.mean_answer = std::max<std::int64_t>(1, o_.response_len / 4);
     const int answers = o_.prompts * o_.samples;
     const Release release = o_.fp8_rollout ? Release::kFp8 : Release::kBF16;
-    constexpr std::int64_t kPrompt = 2048;  // room for the prompt
     DeploymentOptions d = {.model = o_.model,
                            .format = name_of(release),
                            .formats = formats_of(c_, release),
                            .device = o_.device,
                            .count = W,
                            .layout = {.ep = W, .dp = W},
-                           .max_model_len = std::min<std::int64_t>(o_.response_len + kPrompt,
-                                                                   c_.max_position_embeddings),
+                           .max_drafts = o_.drafts,
+                           .max_model_len = longest(),
                            .concurrency = std::max(1, answers / plan_.engines),
                            .step_tokens = 2048,
                            .input_len = 512,
@@ -227,7 +251,7 @@ class Planner {
     const double n = tokens_of_round(), H = static_cast<double>(c_.hidden_size);
     const int layers = plan_.stage_layers[static_cast<std::size_t>(plan_.stage)];
     const auto share = [](int ranks) { return static_cast<double>(ranks - 1) / ranks; };
-    const Held h = held(plan_.stage);
+    const Held h = held(plan_.stage, o_.drafts_learn);
     TrainTraffic& t = plan_.traffic;
     // Two gathers and two scatters a layer and pass, two gathers more backward; three passes.
     t.tp = 14 * layers * n * H * 2 * share(l_.tp);
@@ -247,7 +271,8 @@ class Planner {
     find_traffic();
     const auto link = [&](int group) { return group > o_.gpus_per_node ? d.network : d.link; };
     const double n = tokens_of_round();
-    const double a_batch = o_.tokens_per_gpu;
+    const double a_batch =
+        std::max<double>(o_.tokens_per_gpu, static_cast<double>(plan_.mean_answer) / l_.cp);
     plan_.micro_batches = static_cast<int>(std::max(1.0, std::ceil(n / a_batch)));
     const double bubble = 1 + static_cast<double>(l_.pp - 1) / plan_.micro_batches;
     plan_.compute_s = n * l_.dp() * l_.cp * flops_of_token() / l_.gpus / d.bf16 * bubble;

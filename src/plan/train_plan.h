@@ -43,7 +43,10 @@ struct TrainPlanOptions {
   std::int64_t response_len = 32768;
   bool offload_optimizer = false;  // asked for; the plan turns it on where memory needs it
   bool fp8_rollout = false;
-  int engine_gpus = 1;  // of one engine, each a shard with all of attention
+  int drafts = 0;              // of the engine's MTP layer, a step
+  bool drafts_learn = false;   // that layer, beside the model
+  bool has_reference = false;  // a second model, which the loss's KL is to
+  int engine_gpus = 1;         // of one engine, each a shard with all of attention
   // The engine is glint's own: on all GPUs that train, divided as they are. The plan turns it off
   // where glint does not run the layout.
   bool on_trainer = false;
@@ -54,11 +57,14 @@ struct TrainPlanOptions {
 // Bytes of one GPU.
 struct TrainMemory {
   std::int64_t weights = 0, gradients = 0, optimizer = 0;
-  std::int64_t saved = 0;    // inputs of half layers, from which they are computed again
-  std::int64_t layer = 0;    // half of one, computed again, with its gradients
-  std::int64_t buffers = 0;  // of log-probabilities and of weights on their way to the engine
+  std::int64_t reference = 0;  // a second model and its forward passes
+  std::int64_t saved = 0;      // inputs of half layers, from which they are computed again
+  std::int64_t layer = 0;      // half of one, computed again, with its gradients
+  std::int64_t buffers = 0;    // of log-probabilities and of weights on their way to the engine
 
-  std::int64_t total() const { return weights + gradients + optimizer + saved + layer + buffers; }
+  std::int64_t total() const {
+    return weights + gradients + optimizer + reference + saved + layer + buffers;
+  }
 };
 
 // Bytes that a GPU sends in a round.

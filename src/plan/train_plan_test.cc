@@ -50,6 +50,20 @@ TEST(TrainPlan, MoreGpusNeedNoOffload) {
   EXPECT_NEAR(gb(p.gpu.optimizer), 74 / 2, 2);
 }
 
+TEST(TrainPlan, DraftsAreTheEnginesAndAReferenceIsASecondModel) {
+  TrainPlanOptions options = sixteen_nodes();
+  const TrainPlan plain = planned(options);
+  EXPECT_EQ(plain.gpu.reference, 0);
+  options.drafts = 3;
+  options.has_reference = true;
+  const TrainPlan p = planned(options);
+  EXPECT_NEAR(gb(p.engine.rank.weight_bytes()), 61.8, 0.1);  // the same as of `glint plan`
+  EXPECT_GT(p.engine.rank.working_bytes(), plain.engine.rank.working_bytes());
+  EXPECT_LT(p.engine.cache_tokens, plain.engine.cache_tokens);
+  EXPECT_EQ(p.gpu.reference, p.gpu.weights + p.gpu.layer / 3);  // that has no gradient
+  EXPECT_EQ(p.gpu.total(), plain.gpu.total() + p.gpu.reference);
+}
+
 TEST(TrainPlan, AnEngineOfEightIsTooSmall) {
   TrainPlanOptions options = sixteen_nodes();
   options.engine_gpus = 8;
@@ -132,6 +146,48 @@ TEST(TrainPlan, FourLayersFitOnOneNode) {
   const std::string misfit = planned(options).misfit;
   EXPECT_TRUE(misfit.starts_with("training takes")) << misfit;
   EXPECT_TRUE(misfit.ends_with("; more nodes take less of each GPU")) << misfit;
+}
+
+TEST(TrainPlan, ADraftLayerThatLearnsIsOfTheLastStage) {
+  TrainPlanOptions options = {.model = "GLM-5_4layer",
+                              .device = *find_device("h200"),
+                              .layout = {.gpus = 8, .tp = 4, .ep = 8},
+                              .tokens_per_gpu = 8192,
+                              .response_len = 100,
+                              .engine_gpus = 8};
+  const TrainPlan plain = planned(options, "GLM-5_4layer");
+  options.drafts_learn = true;
+  const TrainPlan p = planned(options, "GLM-5_4layer");
+  // 1.21 G of a layer's experts, and 0.0736 and 2 H^2 that are whole of 4 ranks beside them.
+  const double more = 1.21 + 0.0736 + 2 * 6144 * 6144 / 1e9;
+  EXPECT_NEAR(gb(p.gpu.weights - plain.gpu.weights), 2 * more, 0.15);
+  EXPECT_NEAR(gb(p.gpu.gradients - plain.gpu.gradients), 4 * more, 0.3);
+  EXPECT_EQ(p.gpu.saved * 4, plain.gpu.saved * 5);
+  EXPECT_EQ(p.engine.rank.weight_bytes(), plain.engine.rank.weight_bytes());
+
+  ModelConfig config = find_known_model("GLM-5_4layer")->config;
+  config.num_nextn_predict_layers = 0;
+  EXPECT_EQ(plan_training(config, options).error().message,
+            "GLM-5_4layer has no MTP layer; leave --enable-mtp-training out");
+  options.drafts = 1;
+  EXPECT_EQ(plan_training(config, options).error().message,
+            "GLM-5_4layer has no MTP layer; leave --enable-mtp out");
+}
+
+// One that is longer than a micro-batch is one by itself, on the GPUs that share it.
+TEST(TrainPlan, TheLongestAnswerHasRoom) {
+  TrainPlanOptions options = sixteen_nodes();
+  options.response_len = 60000;
+  const TrainPlan p = planned(options);
+  options.tokens_per_gpu = (60000 + 2048) / 2;
+  const TrainPlan same = planned(options);
+  EXPECT_EQ(p.gpu.saved, same.gpu.saved);
+  EXPECT_EQ(p.gpu.layer, same.gpu.layer);
+  options.tokens_per_gpu *= 2;
+  EXPECT_EQ(planned(options).gpu.layer, 2 * same.gpu.layer);
+  options.response_len = 1000000;  // a context ends before
+  options.tokens_per_gpu = 16384;
+  EXPECT_NEAR(gb(planned(options).gpu.layer), gb(p.gpu.layer) * 202752 / 62048, 0.01);
 }
 
 // The last of four stages, with experts and a head, is the largest.

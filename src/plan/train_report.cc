@@ -22,6 +22,7 @@ std::string memory(const TrainPlan& p) {
                p.offloads
                    ? str("on the host, ", human_bytes(p.host_of_node), " of each node with weights")
                    : human_bytes(m.optimizer));
+  if (m.reference > 0) text += line("reference model, bf16", human_bytes(m.reference));
   text += line("inputs of half layers", human_bytes(m.saved));
   text += line("half a layer, again", human_bytes(m.layer));
   if (m.buffers > 0) text += line("buffers", human_bytes(m.buffers));
@@ -83,9 +84,11 @@ std::string to_text(const TrainPlan& p) {
   std::string stages;
   for (const int layers : p.stage_layers) stages += str(stages.empty() ? "" : " + ", layers);
   text += line("layers", stages);
-  text += line("a round", str(o.prompts, " prompts x ", o.samples, " answers of up to ",
-                              with_commas(o.response_len), " tokens; micro-batches of ",
-                              with_commas(std::int64_t{o.tokens_per_gpu} * l.cp)));
+  const std::int64_t a_batch = std::int64_t{o.tokens_per_gpu} * l.cp;
+  text += line("a round",
+               str(o.prompts, " prompts x ", o.samples, " answers of up to ",
+                   with_commas(o.response_len), " tokens; micro-batches of ", with_commas(a_batch),
+                   o.response_len > a_batch ? ", or of one longer answer" : ""));
   if (p.offloads && !o.offload_optimizer) {
     text += line("turned on",
                  "--enable-optimizer-offload, as the optimiser does not fit beside "
@@ -114,6 +117,7 @@ Json to_json(const TrainPlan& p) {
                       {"memory", Json::Object{{"weights", m.weights},
                                               {"gradients", m.gradients},
                                               {"optimizer", m.optimizer},
+                                              {"reference", m.reference},
                                               {"saved", m.saved},
                                               {"layer", m.layer},
                                               {"buffers", m.buffers},

@@ -63,6 +63,9 @@ def options_change_the_plan():
     check(six["layout"]["layers"] == [7, 7, 6] and six["layout"]["ep"] == 16 and six["engine"]["gpus"] == 16, "six nodes", six)
     pruned = plan("--model-name", "GLM-5_4layer", "--num-nodes", 1)
     check(pruned["layout"]["layers"] == [4] and pruned["arguments"]["rollout-max-response-len"] == "100", "one node", pruned)
+    full = plan("--model-name", "GLM-5_4layer", "--num-nodes", 1, "--enable-mtp", "--enable-mtp-training", "--kl-loss-coef", 0.1, "--use-kl-loss")
+    check(full["engine"]["weights"] > pruned["engine"]["weights"] and full["memory"]["weights"] > pruned["memory"]["weights"]
+          and full["memory"]["reference"] > pruned["memory"]["reference"] == 0, "drafts, a draft layer that learns, a reference model", full)
     for more in ((), ("--fp8-rollout",), ("--rollout-num-gpus-per-engine", 8)):
         own = plan("--model-name", "GLM-5", "--num-nodes", 16, "--no-enable-pd", *more)
         check(own["misfit"] == "" and own["planned_only"] == [] and own["engine"]["gpus"] == 128, "the engine is where the model trains", own)
