@@ -28,6 +28,16 @@ Status check_uses(const GrpoCommandOptions& options, const GrpoPrompts& prompts)
 
 }  // namespace
 
+Status check_positions(const GrpoCommandOptions& options, const ModelConfig& config) {
+  const auto check = [&](const char* flag, int answer) -> Status {
+    if (answer < config.max_position_embeddings) return Ok{};
+    return invalid(str("--", flag, "-max-response-len is ", answer, "; the model has ",
+                       config.max_position_embeddings, " positions for prompt and answer"));
+  };
+  GLINT_TRY_STATUS(check("rollout", options.rollout_max_response_len));
+  return options.eval_prompt_data.empty() ? Ok{} : check("eval", options.eval().max_tokens);
+}
+
 Result<GrpoPrompts> read_grpo_prompts(const GrpoCommandOptions& options, const std::string& dir,
                                       const ModelConfig& config) {
   PromptDataOptions data = {.path = {},
@@ -39,19 +49,16 @@ Result<GrpoPrompts> read_grpo_prompts(const GrpoCommandOptions& options, const s
                             .prepare = [&](const Json& messages, const Json& tools) {
                               return read_chat_messages(messages, tools, config.vocab_size);
                             }};
-  const auto read = [&](const std::string& path, const char* flag,
-                        int answer) -> Result<std::vector<TrainPrompt>> {
-    const auto positions = static_cast<int>(config.max_position_embeddings);
+  const auto read = [&](const std::string& path, int answer) {
     data.path = path;
-    data.max_prompt_tokens = positions - answer;
-    if (data.max_prompt_tokens >= 1) return read_train_prompts(data);
-    return invalid(str("--", flag, "-max-response-len is ", answer, "; the model has ", positions,
-                       " positions for prompt and answer"));
+    data.max_prompt_tokens = static_cast<int>(config.max_position_embeddings) - answer;
+    return read_train_prompts(data);
   };
+  GLINT_TRY_STATUS(check_positions(options, config));
   GrpoPrompts prompts;
-  GLINT_TRY(prompts.train, read(options.prompt_data, "rollout", options.rollout_max_response_len));
+  GLINT_TRY(prompts.train, read(options.prompt_data, options.rollout_max_response_len));
   if (!options.eval_prompt_data.empty()) {
-    GLINT_TRY(prompts.eval, read(options.eval_prompt_data, "eval", options.eval().max_tokens));
+    GLINT_TRY(prompts.eval, read(options.eval_prompt_data, options.eval().max_tokens));
   }
   GLINT_TRY_STATUS(check_uses(options, prompts));
   return prompts;

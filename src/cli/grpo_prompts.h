@@ -15,6 +15,9 @@ struct GrpoPrompts {
   std::vector<TrainPrompt> train = {}, eval = {};
 };
 
+// Fails where an answer as long as it may be leaves no position for its prompt.
+Status check_positions(const GrpoCommandOptions& options, const ModelConfig& config);
+
 // As the model in `dir` reads them. Fails also where no row is what the options ask for: one with
 // tools, or one that a remote rule grades.
 Result<GrpoPrompts> read_grpo_prompts(const GrpoCommandOptions& options, const std::string& dir,

@@ -11,7 +11,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/generate_options.h"
-#include "cli/grpo_options.h"
+#include "cli/grpo_prompts.h"
 #include "cli/train_sizes.h"
 #include "plan/known_models.h"
 
@@ -248,7 +248,12 @@ Status check_training(const ModelConfig& config, Launch& launch) {
   GLINT_TRY_STATUS(list.parse(launch.grpo()));
   const Result<ShardPlan> divided = plan_shard(config, options.layout.shape(), 0);
   if (!divided.ok()) launch.planned.push_back(divided.error().message);
-  return check(options);
+  GLINT_TRY_STATUS(check(options));
+  if (!config.quantization.empty()) {
+    return invalid(str(launch.shared_model(), "/config.json says ", quoted(config.quantization),
+                       "; training needs bf16 or f32, as glint quantize --format bf16 writes it"));
+  }
+  return check_positions(options, config);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ def wrong_plans_are_refused():
     for wrong, word in ((("--num-rollout", 0), "--num-rollout is 0"), (("--lr", -1), "--lr is -1"), (("--lr", "x"), "--lr"),
                         (("--rollout-temperature", 0), "--rollout-temperature is 0"), (("--global-batch-size", 7), "--global-batch-size is 7"),
                         (("--save-interval", -1), "--save-interval is -1"), (("--rm-type", "maths"), "maths"),
-                        (("--load", "/other"), "give both the same")):
+                        (("--load", "/other"), "give both the same"), (("--rollout-max-response-len", 300000), "the model has 202752 positions")):
         for stage in ("train", "full-train"):
             plans = [run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16, "--run-id", "r", *wrong, *more) for more in ((), ("--dry-run",))]
             check(all(done.returncode == 2 and word in done.stderr and done.stdout == "" for done in plans), f"{stage} {wrong}", plans)
@@ -170,6 +170,10 @@ def every_stage_runs(tmp):
     check("no evaluation; --eval-prompt-data F" in told and "one process of a CPU trains: --actor-num-nodes --optimizer-cpu-offload" in told, "without meaning", told)
     answers = output("train", "train", *local, "--run-id", "fp8", "--fp8-rollout")
     check("--parity-gate 0.03" in answers and "round 1 of 1" in answers, "answers in FP8", answers)
+    (tmp / "shared/eight").mkdir()
+    config = json.loads((TINY / "config.json").read_text()) | {"quantization_config": {"quant_method": "fp8"}}
+    (tmp / "shared/eight/config.json").write_text(json.dumps(config))
+    refused("train", "train", *local, "--dry-run", "--model-name", "eight", words=['shared/eight/config.json says "fp8"; training needs bf16 or f32'])
     elsewhere = run("train", "train", *local, "--load", tmp / "other")
     check(elsewhere.returncode == 2 and "give both the same" in elsewhere.stderr, "--load", elsewhere.stderr)
     offline = run("train", "prepare", *local, "--data-dir", tmp / "data", "--prompt-data", tmp / "data/dapo-math-17k/dapo-math-17k.jsonl",
