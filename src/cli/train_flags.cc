@@ -76,8 +76,7 @@ constexpr TrainFlag kFlags[] = {
     {"use-unbiased-kl", Takes::kNothing, Does::kPlanned, "a KL that is weighed by the ratio"},
     {"use-routing-replay", Takes::kNothing, Does::kNothing,
      "a layer that is computed again for its gradient has its experts from the first time"},
-    {"dynamic-sampling-filter-path", Takes::kValue, Does::kPlanned,
-     "sampling by filters (--dynamic-sampling-rounds N replaces groups of equal rewards)"},
+    {"dynamic-sampling-filter-path", Takes::kValue, Does::kPlan},  // use_filter()
     {"prefill-num-servers", Takes::kValue, Does::kPlanned,
      "prefill and decoding by different engines (--enable-pd)"},
     {"sglang-speculative-num-steps", Takes::kValue, Does::kOption, "spec=mtp:"},
@@ -194,6 +193,18 @@ bool same_value(const std::string& a, std::string_view b) {
   return a == b;
 }
 
+// That of DAPO, which there asks until the batch is full: here as often as can be.
+void use_filter(TranslatedTrainArgs& out) {
+  const std::string filter = out.value("dynamic-sampling-filter-path");
+  if (filter.empty()) return;
+  if (!filter.ends_with(".check_reward_nonzero_std")) {
+    out.planned.push_back(str("--dynamic-sampling-filter-path ", filter,
+                              ": another filter than check_reward_nonzero_std"));
+  } else if (!out.values.contains("dynamic-sampling-rounds")) {
+    out.options.push_back("--dynamic-sampling-rounds=1000");
+  }
+}
+
 }  // namespace
 
 std::span<const TrainFlag> train_flags() { return kFlags; }
@@ -260,6 +271,7 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
         break;
     }
   }
+  use_filter(out);
   // Takes `flag` back, whose value counts nothing; where it is `neutral`, without a word.
   const auto leave_out = [&](const char* flag, const char* reason, std::string_view neutral = "") {
     const std::string value = out.value(flag);

@@ -62,6 +62,17 @@ TEST(TrainFlags, ValuesThatNeedMoreThanIsBuiltArePlanned) {
   EXPECT_EQ(out.options, (std::vector<std::string>{"--kl-loss-coef=0.01"}));
 }
 
+TEST(TrainFlags, TheFilterOfDapoIsDynamicSampling) {
+  const std::string filters = "--dynamic-sampling-filter-path a.dynamic_sampling_filters.";
+  const auto out = translate(filters + "check_reward_nonzero_std").value();
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--dynamic-sampling-rounds=1000"}));
+  EXPECT_TRUE(out.planned.empty());
+  const auto fewer =
+      translate(filters + "check_reward_nonzero_std --dynamic-sampling-rounds 5").value();
+  EXPECT_EQ(fewer.options, (std::vector<std::string>{"--dynamic-sampling-rounds=5"}));
+  EXPECT_EQ(translate(filters + "check_no_aborted").value().planned.size(), 1u);
+}
+
 TEST(TrainFlags, AKlCountsOnlyWhereItIsUsed) {
   const auto out = translate("--kl-loss-coef 0.01").value();
   EXPECT_TRUE(out.options.empty());
