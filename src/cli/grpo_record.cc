@@ -32,13 +32,17 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                    {"parity/tokens", batch.parity.tokens},
                    {"parity/differ", batch.parity.differ},
                    {"train/train_rollout_logprob_abs_diff", batch.parity.difference},
+                   {"train/train_rollout_kl", batch.parity.kl},
+                   {"train/ess_ratio", batch.parity.ess_ratio},
                    {"perf/rollout_time", f.rollout_s},
                    {"perf/train_time", f.train_s},
                    {"perf/update_weights_time", f.update_s},
                    {"perf/step_time", f.seconds()},
+                   {"perf/wait_time_ratio", 1 - f.train_s / f.seconds()},
                    {"perf/rollout_tokens_per_s",
                     f.answered_s > 0 ? static_cast<double>(f.answered_tokens) / f.answered_s : 0},
                    {"perf/train_tokens_per_s", static_cast<double>(f.sums.tokens) / f.train_s}};
+  if (batch.parity.tokens > 0) metrics.set("rollout/entropy", batch.parity.entropy);
   if (c.drafted > 0) {
     metrics.set("rollout/spec_accept_rate",
                 static_cast<double>(c.accepted) / static_cast<double>(c.drafted));

@@ -41,14 +41,20 @@ Result<Parity> Grpo::verify(const GrpoBatch& batch, const OnPart& on_part) {
   GLINT_TRY(const std::vector<TokenScores> scores,
             answering().score(sequences, options_.temperature, options_.batch_tokens, on_part));
   Parity parity;
+  PolicySums weights;
   std::string first;
   for (std::size_t i = 0; i < some.size(); ++i) {
     const std::vector<float> trained = of_answer(*some[i], scores[i].served);
+    const std::vector<float> entropies = of_answer(*some[i], scores[i].entropies);
     const std::vector<float>& served = some[i]->served_log_probs;
     GLINT_CHECK(trained.size() == served.size(), "a log-probability for each token of the answer");
     for (auto t = static_cast<std::size_t>(some[i]->num_stale); t < served.size(); ++t) {
       if (!some[i]->teaches(t)) continue;
       ++parity.tokens;
+      const double ratio = mismatch_ratio(trained[t], served[t]);
+      weights.weight += ratio, weights.weight_squared += ratio * ratio;
+      parity.kl += kl_term(KlKind::kLowVar, served[t], trained[t]).value;
+      parity.entropy += entropies[t];
       parity.difference += std::fabs(double{trained[t]} - served[t]);
       if (std::bit_cast<std::uint32_t>(trained[t]) == std::bit_cast<std::uint32_t>(served[t])) {
         continue;
@@ -58,7 +64,13 @@ Result<Parity> Grpo::verify(const GrpoBatch& batch, const OnPart& on_part) {
                   " in the engine and ", format_double(double{trained[t]}), " in training");
     }
   }
-  if (parity.tokens > 0) parity.difference /= static_cast<double>(parity.tokens);
+  if (parity.tokens > 0) {
+    weights.tokens = static_cast<double>(parity.tokens);
+    parity.ess_ratio = weights.ess_ratio();
+    for (double* const sum : {&parity.difference, &parity.kl, &parity.entropy}) {
+      *sum /= weights.tokens;
+    }
+  }
   const double gate = options_.parity_gate;
   if (parity.differ == 0 || (gate > 0 && parity.difference <= gate)) return parity;
   return unsupported(gate > 0 ? str("parity: log-probabilities of the engine and of training are ",

@@ -20,10 +20,13 @@ struct AnswerGroup {
   std::int32_t oldest_version(std::int32_t if_empty) const;
 };
 
-// Agreement of engine and trainer on some log-probabilities.
+// Agreement of engine and trainer on some log-probabilities, and the means of these tokens.
 struct Parity {
   std::int64_t tokens = 0, differ = 0;
-  double difference = 0;  // mean of the absolute ones
+  double difference = 0;  // absolute
+  double kl = 0;          // of the engine's distribution to the trainer's, KlKind::kLowVar
+  double ess_ratio = 1;   // of mismatch_ratio(), unlimited
+  double entropy = 0;     // after the temperature
 };
 
 // These count all answers that were finished, those of groups that were replaced included.

@@ -147,6 +147,9 @@ void visit(V& v, T& x) requires std::same_as<std::remove_const_t<T>, GrpoBatch> 
   v("parity_tokens", x.parity.tokens);
   v("parity_differ", x.parity.differ);
   v("parity_difference", x.parity.difference);
+  v("parity_kl", x.parity.kl);
+  v("parity_ess_ratio", x.parity.ess_ratio);
+  v("parity_entropy", x.parity.entropy);
   v("version", x.version);
 }
 

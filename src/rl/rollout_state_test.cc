@@ -40,7 +40,8 @@ TEST(RolloutState, a_batch_comes_back_bit_for_bit) {
                     .num_stale = 1}};
   batch.counts.longest = 9;
   batch.samples = {{.line = 4, .prompt = "a \"b\"\n", .answer = "\xc3\xa9", .reward = 0.5}};
-  batch.parity = {.tokens = 5, .difference = 1e-3};
+  batch.parity = {
+      .tokens = 5, .difference = 1e-3, .kl = 1e-7, .ess_ratio = 0.9, .entropy = 1.0 / 3};
   const GrpoBatch back = grpo_batch_of(stored(to_json(batch))).value();
   EXPECT_EQ(back.rewards, batch.rewards);
   EXPECT_EQ(back.answers[0].tokens.weights, batch.answers[0].tokens.weights);
@@ -52,6 +53,9 @@ TEST(RolloutState, a_batch_comes_back_bit_for_bit) {
   EXPECT_EQ(back.samples[0].prompt, batch.samples[0].prompt);
   EXPECT_EQ(back.samples[0].answer, batch.samples[0].answer);
   EXPECT_EQ(back.parity.difference, 1e-3);
+  EXPECT_EQ(back.parity.kl, 1e-7);
+  EXPECT_EQ(back.parity.ess_ratio, 0.9);
+  EXPECT_EQ(back.parity.entropy, 1.0 / 3);
   EXPECT_EQ(back.version, 7);
 }
 

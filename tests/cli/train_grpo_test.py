@@ -187,6 +187,8 @@ def every_loss_runs(tmp):
         line = rounds(tmp / name)[0][0]
         check(line["train/answers"] == teach, "answers of equal rewards count in entropy alone, or not at all", (name, line))
         check(("train/entropy" in line) == (teach > 0), "where no token ran its entropy is unknown", (name, line))
+        check(line["rollout/entropy"] > 0 and line["train/train_rollout_kl"] == 0 and line["train/ess_ratio"] == 1, "that of answers is always known", line)
+        check(0 < line["perf/wait_time_ratio"] < 1, "the share of a round in which nothing trains", line)
     data.write_text('{"prompt": "once upon a time", "label": "x", "metadata": {"rm_type": "deterministic_random"}}\n{"prompt": "a hen", "label": 3}\n')
     output(*train(data, tmp / "half", "--num-rollout", 1, "--num-steps-per-rollout", 2, *SMALL, rm_type="math"))
     check(rounds(tmp / "half")[0][0]["train/grad_norm"] > 0, "the norm is of all steps", rounds(tmp / "half"))
@@ -250,6 +252,7 @@ def answers_in_fp8_are_corrected(tmp):
     plain, tis, ice, routed = run("plain", ahead[0]), run("tis", *ahead), run("ice", "--use-icepop", "--tis-clip-low", 0.999, "--tis-clip", 1.001), \
         run("routed", "--use-rollout-routing-replay")
     check(plain["parity/differ"] > 0 and 0 < plain["train/train_rollout_logprob_abs_diff"] < 0.03, "it differs", plain)
+    check(0 < plain["train/train_rollout_kl"] < 0.01 and 0.9 < plain["train/ess_ratio"] < 1, "how far the engine is", plain)
     check("train/tis" not in plain and tis["train/tis"] != 1 and abs(tis["train/tis"] - 1) < 0.1 and tis["train/ess_ratio"] < 1, "TIS", tis)
     check(tis["train/tis_clipfrac"] == 0 < ice["train/tis_clipfrac"] and abs(ice["train/tis"] - 1) < 0.01, "IcePop leaves tokens out", ice)
     check(len({line["train/grad_norm"] for line in (plain, tis, ice, routed)}) == 4, "each is another gradient", (plain, tis, ice, routed))

@@ -185,7 +185,13 @@ TEST_F(GrpoTest, AGateLetsSmallDifferencesPassAndRatiosAreTheTrainers) {
   const Result<Parity> parity = grpo.verify(batch, {});
   ASSERT_TRUE(parity.ok()) << parity.error().message;
   EXPECT_EQ(parity.value().differ, 1);
-  EXPECT_NEAR(parity.value().difference, 0.5 / static_cast<double>(parity.value().tokens), 1e-6);
+  const auto n = static_cast<double>(parity.value().tokens);
+  EXPECT_NEAR(parity.value().difference, 0.5 / n, 1e-6);
+  const double w = std::exp(0.5);
+  EXPECT_NEAR(parity.value().kl, (w - 1 - 0.5) / n, 1e-6);
+  EXPECT_NEAR(parity.value().ess_ratio, (n - 1 + w) * (n - 1 + w) / (n * (n - 1 + w * w)), 1e-6);
+  EXPECT_GT(parity.value().entropy, 0);
+  EXPECT_LT(parity.value().entropy, std::log(tokenizer.vocab_size()));
   batch.answers[5].served_log_probs[3] -= 5;
   EXPECT_NE(grpo.verify(batch, {}).error().message.find("the gate is 0.01"), std::string::npos);
 }
