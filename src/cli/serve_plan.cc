@@ -217,6 +217,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.grammars.budget.seconds = o.grammar_timeout;
   GLINT_TRY(s.grammars.budget.bytes, parse_bytes(o.grammar_memory).in("--grammar-memory"));
   s.grammars.at_once = std::max(3, o.text_threads);
+  s.grammars.slow_at_once = std::max(2, o.text_threads / 2);
   s.report.metrics =
       o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
   s.report.log.requests = o.log_requests;

@@ -203,6 +203,7 @@ GrammarOutcome read_outcome(int socket, std::size_t max_bytes) {
       return {.kind = kind, .text = message->text.substr(1)};
     case Kind::kOutOfTime:
     case Kind::kOutOfMemory:
+    case Kind::kSlow:
       return {.kind = kind};
     case Kind::kEnded:
       break;
@@ -243,6 +244,7 @@ void watch(int socket, GrammarBudget budget, std::int64_t bytes_before) {
     if (!is_idle && seconds > kLowSeconds) {
       become_idle();
       is_idle = true;
+      send_message(socket, head_of(GrammarOutcome::Kind::kSlow), {});
     }
   }
 }

@@ -6,8 +6,8 @@
 //
 // The one that compiles ends by itself when it has taken its time or its memory, and when the other
 // end of its socket is closed: by who does not want the grammar any more, or because the server is
-// gone. Its first half a second has a low priority, the rest that of an idle process. The grammar
-// process ends when the server does.
+// gone. Its first half a second has a low priority, the rest that of an idle process; in between it
+// says so. The grammar process ends when the server does.
 #pragma once
 
 #include <sys/types.h>
@@ -29,9 +29,9 @@ struct GrammarBudget {
   std::int64_t bytes = std::int64_t{1} << 29;  // of memory
 };
 
-// The end of a job.
+// The end of a job; with kSlow, only that of its first half second.
 struct GrammarOutcome {
-  enum class Kind { kCompiled, kRefused, kOutOfTime, kOutOfMemory, kEnded };
+  enum class Kind { kCompiled, kRefused, kOutOfTime, kOutOfMemory, kEnded, kSlow };
   Kind kind = Kind::kEnded;  // kEnded: the process is gone, and said nothing
   std::string text = {};     // kCompiled: the bytes of GrammarCompiler::dump; kRefused: a sentence
 };

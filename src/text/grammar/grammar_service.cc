@@ -45,6 +45,7 @@ struct GrammarService::Impl {
     std::vector<Waiter> waiters = {};
     OwnedFd socket = OwnedFd();  // none: it has not begun
     Clock::time_point begun = {};
+    bool is_slow = false;
   };
   // Calls to make without the lock.
   using Calls = std::vector<std::pair<Done, Grammar>>;
@@ -155,30 +156,38 @@ struct GrammarService::Impl {
     }
   }
 
-  int num_running() const {
-    return static_cast<int>(
-        std::ranges::count_if(jobs, [](const Job& job) { return bool(job.socket); }));
+  int places(bool slow) const { return slow ? options.slow_at_once : options.at_once; }
+
+  int num_running(bool slow) const {
+    return static_cast<int>(std::ranges::count_if(
+        jobs, [slow](const Job& job) { return job.socket && job.is_slow == slow; }));
+  }
+
+  std::size_t num_jobs(bool slow) const {
+    return static_cast<std::size_t>(std::ranges::count(jobs, slow, &Job::is_slow));
   }
 
   void give_up_late_ones(Calls& calls) {
-    // Jobs begin in the order in which they came: the first is the oldest.
-    while (!jobs.empty() && jobs.front().socket) {
-      const bool others_wait = std::ssize(jobs) > options.at_once;
+    for (auto job = jobs.begin(); job != jobs.end();) {
+      const bool others_wait = std::cmp_greater(num_jobs(job->is_slow), places(job->is_slow));
       const double patience =
           kPatience * options.budget.seconds + (others_wait ? 0 : kPatienceAlone);
-      if (seconds_since(jobs.front().begun) < patience) return;
-      answer(jobs.begin(),
-             unavailable(str("the machine is too busy to compile this grammar: in ", patience,
-                             " s it did not get ", options.budget.seconds,
-                             " s of processor time (--grammar-timeout)")),
-             calls);
+      if (!job->socket || seconds_since(job->begun) < patience) {
+        ++job;
+        continue;
+      }
+      job = answer(job,
+                   unavailable(str("the machine is too busy to compile this grammar: in ", patience,
+                                   " s it did not get ", options.budget.seconds,
+                                   " s of processor time (--grammar-timeout)")),
+                   calls);
     }
   }
 
   void begin(Calls& calls) {
     if (!process) return;
-    for (auto job = jobs.begin(); job != jobs.end() && num_running() < options.at_once;) {
-      if (job->socket) {
+    for (auto job = jobs.begin(); job != jobs.end();) {
+      if (job->socket || num_running(job->is_slow) >= places(job->is_slow)) {
         ++job;
         continue;
       }
@@ -188,7 +197,7 @@ struct GrammarService::Impl {
         job = answer(job, socket.error(), calls);
         continue;
       }
-      ++num_begun;
+      if (!job->is_slow) ++num_begun;
       job->begun = Clock::now();
       job->socket = std::move(socket).value();
       ++job;
@@ -214,12 +223,32 @@ struct GrammarService::Impl {
 
   // Only this thread ends jobs: the one with this socket is still there.
   void finish(int socket) {
+    const auto is_job = [socket](const Job& job) { return job.socket.get() == socket; };
     Grammar grammar = unavailable("the server has no memory for this grammar");
     try {
-      grammar = grammar_of(read_outcome(socket, options.max_compiled_bytes));
+      GrammarOutcome outcome = read_outcome(socket, options.max_compiled_bytes);
+      if (outcome.kind == GrammarOutcome::Kind::kSlow) {
+        if (leave_place(is_job)) return;
+        grammar = exhausted("the server is busy: too many grammars that compile slowly wait");
+      } else {
+        grammar = grammar_of(std::move(outcome));
+      }
     } catch (const std::bad_alloc&) {
     }
-    keep([socket](const Job& job) { return job.socket.get() == socket; }, grammar);
+    keep(is_job, grammar);
+  }
+
+  // For one of the slow ones. False: too many wait for such a place.
+  template <class IsJob>
+  bool leave_place(const IsJob& is_job) {
+    const std::lock_guard lock(mutex);
+    Job& job = *std::ranges::find_if(jobs, is_job);
+    job.is_slow = true;
+    if (num_running(true) <= options.slow_at_once) return true;
+    if (num_jobs(true) > static_cast<std::size_t>(options.slow_at_once) + options.max_slow_waiting)
+      return false;
+    job.socket = OwnedFd();
+    return true;
   }
 
   // Without a process. False: there is nothing to do.
@@ -270,6 +299,7 @@ struct GrammarService::Impl {
       case Kind::kOutOfMemory:
         return invalid(str("the grammar takes more than ", options.budget.bytes >> 20,
                            " MiB of memory to compile (--grammar-memory); make it simpler"));
+      case Kind::kSlow:
       case Kind::kEnded:
         break;
     }
@@ -284,7 +314,7 @@ struct GrammarService::Impl {
 
   std::mutex mutex;
   GrammarCache cache;
-  std::list<Job> jobs;  // in the order in which they came; those that run first
+  std::list<Job> jobs;  // in the order in which they came
   std::size_t num_waiting = 0;
   bool closed = false;
 

@@ -1,5 +1,7 @@
 // GrammarService: grammars for a server. Each is compiled once, by a process that can be given up
-// (grammar_process.h), a few at a time; results are kept, and so is what was refused. One thread
+// (grammar_process.h), a few at a time; results are kept, and so is what was refused. A grammar
+// that takes longer than half a second leaves its place to the next one, and goes on among the few
+// slow ones; where those have no place, it ends, and begins again when there is one. One thread
 // waits for all of them.
 #pragma once
 
@@ -18,7 +20,9 @@ struct GrammarServiceOptions {
   // one after another, and nothing bounds it.
   std::vector<std::string> command = {};
   GrammarBudget budget = {};
-  int at_once = 3;                                           // grammars
+  int at_once = 3;                                           // grammars, without slow ones
+  int slow_at_once = 2;                                      // slow ones
+  std::size_t max_slow_waiting = 64;                         // grammars, for such a place
   std::size_t max_waiting = 256;                             // requests
   std::size_t max_waiting_bytes = std::size_t{64} << 20;     // of what they ask for
   std::size_t max_spec_bytes = std::size_t{4} << 20;         // of what is asked for
@@ -36,7 +40,7 @@ class GrammarService {
   // Calls `done` once: at once if the grammar is known, else later, on the thread of the service,
   // with the grammar or
   //   kInvalidArgument    it cannot be compiled, or not within the budget; the same next time
-  //   kResourceExhausted  too many requests wait
+  //   kResourceExhausted  too many requests wait, or too many slow grammars
   //   kUnavailable        the service is closed, has no process, or nobody wants the grammar any
   //                       more: `gone` has returned true, which is asked now and then
   void compile(const GrammarSpec& spec, std::function<bool()> gone,

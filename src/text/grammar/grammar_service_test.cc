@@ -177,15 +177,28 @@ TEST(GrammarService, a_result_that_is_too_large_is_refused) {
 }
 
 TEST(GrammarService, a_small_one_does_not_wait_for_bombs) {
-  GrammarService service(vocabulary(),
-                         {.command = this_program(), .budget = {.seconds = 1000}, .at_once = 3});
-  std::atomic<bool> enough = false;
-  const auto gone = [&] { return enough.load(); };
+  GrammarService service(vocabulary(), {.command = this_program(),
+                                        .budget = {.seconds = 1000},
+                                        .at_once = 1,
+                                        .slow_at_once = 1,
+                                        .max_slow_waiting = 1});
+  std::atomic<bool> gone[3] = {false, false, false};
   std::vector<std::future<Grammar>> bombs;
-  for (int i = 0; i < 2; ++i) bombs.push_back(begin(service, bomb(i), gone));
+  for (int i = 0; i < 3; ++i)
+    bombs.push_back(begin(service, bomb(i), [&mine = gone[i]] { return mine.load(); }));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(begin(service, regex(str("[a-z]", i))).get().ok());
-  enough = true;
-  for (auto& each : bombs) EXPECT_EQ(each.get().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(bombs[2].get().error().message,
+            "the server is busy: too many grammars that compile slowly wait");
+  // The first goes on; when it is gone, the second begins again.
+  wait_for([&] { return children_of(service.process_id()).size() == 1; });
+  const int first = compiling(service);
+  gone[0] = true;
+  EXPECT_EQ(bombs[0].get().error().code, ErrorCode::kUnavailable);
+  wait_for([&] { return !is_alive(first); });
+  EXPECT_NE(compiling(service), first);
+  gone[1] = true;
+  EXPECT_EQ(bombs[1].get().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(service.num_begun(), 6);
 }
 
 TEST(GrammarService, what_nobody_wants_any_more_is_given_up) {
