@@ -42,8 +42,11 @@ bool is_of_browser(const HttpRequest& request) {
   });
 }
 
-bool is_loopback(std::string_view peer) {
-  return peer.starts_with("127.") || peer.starts_with("[::1]");
+// A proxy on this machine brings requests of others, and says so.
+bool is_of_this_machine(const HttpRequest& request) {
+  for (const char* name : {"forwarded", "x-forwarded-for", "x-real-ip", "via"})
+    if (!request.header(name).empty()) return false;
+  return request.peer.starts_with("127.") || request.peer.starts_with("[::1]");
 }
 
 // Against DNS rebinding: a page may make its own name mean this machine, but not an address, and
@@ -94,7 +97,7 @@ ApiStatus check_access(const ServerConfig& config, const Route& route, const Htt
   const std::vector<std::string>& keys =
       own_keys ? config.access.admin_api_keys : config.access.api_keys;
   if (free || keys.empty()) {
-    if (admin && !is_loopback(request.peer))
+    if (admin && !is_of_this_machine(request))
       return forbidden(str(request.path,
                            " changes the server: from other machines it needs a key; "
                            "start the server with --admin-api-key KEY and send it as "

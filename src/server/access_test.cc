@@ -111,6 +111,8 @@ TEST(Access, other_machines_need_a_key_to_change_the_server) {
               200);
   }
   EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {}, "[::1]:5"), 200);
+  for (const char* header : {"forwarded", "x-forwarded-for", "x-real-ip", "via"})
+    EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{header, "1.2.3.4"}}), 403) << header;
 }
 
 TEST(Access, only_pages_of_allowed_origins_may_ask) {
