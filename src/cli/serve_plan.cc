@@ -95,10 +95,8 @@ Result<std::vector<std::string>> read_keys(const ServeOptions& options, const Se
     }
     if (keys.empty()) return invalid(str(options.api_key_file, " holds no key"));
   }
-  for (const std::string& key : keys) {
-    if (key.empty())
-      return invalid("an API key is empty; give a text, or none to serve without keys");
-  }
+  if (contains(keys, ""))
+    return invalid("an API key is empty; give a text, or none to serve without keys");
   return keys;
 }
 
@@ -179,6 +177,8 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.model_path = o.model;
   s.max_model_len = max_model_len;
   GLINT_TRY(s.access.api_keys, read_keys(o, facts));
+  if (contains(o.admin_api_key, ""))
+    return invalid("--admin-api-key is empty; give a text, or leave it out");
   s.access.admin_api_keys = o.admin_api_key;
   if (!o.allowed_origins.empty()) {
     GLINT_TRY(s.access.allowed_origins, read_origins(o.allowed_origins));
@@ -285,6 +285,7 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
                                     ", ", s.parsers.tools.empty() ? "none" : s.parsers.tools)},
       {"access",
        str(s.access.api_keys.empty() ? "no key needed" : str(s.access.api_keys.size(), " API keys"),
+           s.access.admin_api_keys.empty() ? "" : ", an admin key",
            s.http.tls_certificate.empty() ? "" : ", TLS")},
   };
 }

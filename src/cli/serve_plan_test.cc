@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/contains.h"
 #include "base/test_dir.h"
 
 namespace glint {
@@ -85,6 +86,16 @@ TEST(ServePlan, keys_of_flags_replace_those_of_the_environment) {
   options.api_key_file = dir.write("keys", "new");
   EXPECT_EQ(plan_serve(options, {}, facts).value().server.access.api_keys,
             std::vector<std::string>{"new"});
+}
+
+TEST(ServePlan, an_admin_key_is_a_text_and_told) {
+  ServeOptions options = tiny_options();
+  options.admin_api_key = {"secret"};
+  const ServePlan plan = plan_serve(options, {}, tiny_facts()).value();
+  EXPECT_TRUE(contains(
+      plan.rows, std::pair<std::string, std::string>("access", "no key needed, an admin key")));
+  options.admin_api_key = {""};
+  EXPECT_EQ(refusal(options), "--admin-api-key is empty; give a text, or leave it out");
 }
 
 TEST(ServePlan, the_url_has_brackets_around_ipv6) {
