@@ -205,6 +205,10 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
     if (const char* name = find_reserved_kwarg(s.defaults.chat_template_kwargs))
       return invalid(str("--default-chat-template-kwargs has ", quoted(name),
                          ", which every request sets itself; leave it out"));
+    const Json* thinking = s.defaults.chat_template_kwargs.find("enable_thinking");
+    if (thinking && !thinking->is_bool())
+      return invalid(str("--default-chat-template-kwargs has enable_thinking, which is ",
+                         thinking->kind(), "; expected true or false"));
   }
   s.higher_priority_first = o.priority_order == "higher";
   GLINT_TRY(s.parsers.reasoning, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));

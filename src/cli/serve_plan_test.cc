@@ -145,6 +145,10 @@ TEST(ServePlan, own_sampling_defaults_win_over_the_checkpoints) {
   options.override_generation_config = "3";
   EXPECT_EQ(refusal(options), "--override-generation-config must be a JSON object");
   options = tiny_options();
+  options.default_chat_template_kwargs = R"({"enable_thinking": "x"})";
+  EXPECT_EQ(refusal(options),
+            "--default-chat-template-kwargs has enable_thinking, which is a text; expected true or "
+            "false");
   options.default_chat_template_kwargs = R"({"tools": []})";
   EXPECT_EQ(refusal(options),
             "--default-chat-template-kwargs has \"tools\", which every request sets itself; leave "
