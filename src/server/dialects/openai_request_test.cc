@@ -357,6 +357,7 @@ TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
       {R"("guided_grammar": "g")", {Kind::kEbnf, "g"}},
       {R"("regex": "c")", {Kind::kRegex, "c"}},
       {R"("ebnf": "e")", {Kind::kEbnf, "e"}},
+      {R"("grammar": "h")", {Kind::kEbnf, "h"}},
       {R"("json_schema": "{\"a\":1}")", {Kind::kJsonSchema, R"({"a":1})"}},
       {R"("structural_tag": "{\"type\":\"structural_tag\"}")",
        {Kind::kStructuralTag, R"({"type":"structural_tag"})"}}};

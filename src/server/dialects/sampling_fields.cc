@@ -231,6 +231,7 @@ void read_constraint(RequestReader& r, ApiRequest& request) {
   read_pattern(r, "guided_grammar", GrammarSpec::Kind::kEbnf, request);
   read_pattern(r, "regex", GrammarSpec::Kind::kRegex, request);
   read_pattern(r, "ebnf", GrammarSpec::Kind::kEbnf, request);
+  read_pattern(r, "grammar", GrammarSpec::Kind::kEbnf, request);
   read_schema(r, "json_schema", request);
   read_json(r, "structural_tag", GrammarSpec::Kind::kStructuralTag, {"object", "string"}, request);
   read_choice(r, "choice", request);

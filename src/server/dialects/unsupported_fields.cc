@@ -58,9 +58,13 @@ const std::vector<Unsupported>& of_structured_outputs() {
 
 const std::vector<Unsupported>& of_api(Api api) {
   static const std::vector<Unsupported> prompts = {
-      {"prompt_embeds", "send text or tokens"},    {"input_embeds", "send text or tokens"},
-      {"session_params", "send the whole prompt"}, {"token_ids_logprob", "use top_logprobs_num"},
-      {"image_data", "the model reads text only"}, {"audio_data", "the model reads text only"},
+      {"prompt_token_ids", "send them as prompt, or as input_ids to /generate"},
+      {"prompt_embeds", "send text or tokens"},
+      {"input_embeds", "send text or tokens"},
+      {"session_params", "send the whole prompt"},
+      {"token_ids_logprob", "use top_logprobs_num"},
+      {"image_data", "the model reads text only"},
+      {"audio_data", "the model reads text only"},
       {"video_data", "the model reads text only"}};
   static const std::vector<Unsupported> chat = {
       {"functions", "use tools"},
@@ -69,6 +73,8 @@ const std::vector<Unsupported>& of_api(Api api) {
       {"audio", "the model writes text only"},
       {"web_search_options", "bring a tool that searches", {}, true},
       {"prompt_embeds", "send messages"},
+      {"input_ids", "send them to /v1/completions as prompt"},
+      {"prompt_token_ids", "send them to /v1/completions as prompt"},
       {"documents", "put them into a message"},
       {"chat_template", "the checkpoint's own is used; use chat_template_kwargs"}};
   static const std::vector<Unsupported> responses = {
@@ -122,6 +128,7 @@ void refuse(RequestReader& r, const std::vector<Unsupported>& fields) {
 
 void refuse_unsupported(RequestReader& r, Api api) {
   refuse(r, of_sampling());
+  if (api == Api::kCompletions) refuse(r, {{"input_ids", "send them as prompt"}});
   refuse(r, of_api(api));
 }
 

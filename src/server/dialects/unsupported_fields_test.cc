@@ -55,6 +55,16 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
             "no_repeat_ngram_size: no_repeat_ngram_size is not supported: use repetition_penalty");
   EXPECT_EQ(completion(R"("repeat_penalty": 1.1)"),
             "repeat_penalty: repeat_penalty is not supported: use repetition_penalty");
+  EXPECT_EQ(chat(R"("input_ids": [5])"),
+            "input_ids: input_ids is not supported: send them to /v1/completions as prompt");
+  EXPECT_EQ(completion(R"("input_ids": [5])"),
+            "input_ids: input_ids is not supported: send them as prompt");
+  EXPECT_EQ(generate(R"("input_ids": [5])"), "");
+  for (const std::string& error :
+       {completion(R"("prompt_token_ids": [5])"), generate(R"("prompt_token_ids": [5])")})
+    EXPECT_EQ(error,
+              "prompt_token_ids: prompt_token_ids is not supported: send them as prompt, or as "
+              "input_ids to /generate");
   EXPECT_EQ(messages(R"("mcp_servers": [{"name": "x"}])"),
             "mcp_servers: mcp_servers is not supported: bring the tools themselves");
   EXPECT_EQ(generate(R"("token_ids_logprob": [5])"),
