@@ -225,7 +225,7 @@ std::string to_text(const Report& report) {
 // `checkpoint` may be null: then there are no weights to judge.
 Status verdict(const Report& report, const Checkpoint* checkpoint) {
   if (report.inventory) {
-    GLINT_TRY_STATUS(report.inventory->check_complete(report.path, true));
+    GLINT_TRY_STATUS(report.inventory->check_complete(report.path, false));
   }
   if (checkpoint && report.non_finite && !report.non_finite->empty()) {
     const NonFinite& bad = report.non_finite->front();
@@ -268,6 +268,10 @@ Status run(const Options& options, Cli& cli) {
   cli.console.print(options.json ? dump_json(to_json(report), JsonStyle::kIndent2) + "\n"
                                  : to_text(report));
   GLINT_TRY_STATUS(verdict(report, checkpoint ? &*checkpoint : nullptr));
+  if (report.inventory) {
+    if (Status drafts = report.inventory->check_complete(report.path, true); !drafts.ok())
+      cli.console.note(str("warning: no drafts (--spec): ", drafts.error().message));
+  }
   const std::string unused =
       report.inventory ? describe_unused(report.path, report.inventory->extra) : "";
   if (!unused.empty()) cli.console.note("warning: " + unused);
@@ -286,7 +290,7 @@ Command inspect_command() {
            "parameters, its cache's bytes per token, its tensors by role and format, and what is "
            "missing or extra. Weights that are missing or cannot be used, and with --verify values "
            "that are no number, end it with exit code 2, after the report; a config without any "
-           "weights does not.",
+           "weights, and a draft layer that lacks some, do not.",
        .examples = {{"glint inspect models/glm5-tiny", "the bundled model"},
                     {"glint inspect models/glm5-tiny/config.json --json",
                      "a model of which only that file is here"}}},
