@@ -434,9 +434,8 @@ TEST(ServeDialect, flags_of_graphs_have_their_owners_meaning) {
   EXPECT_EQ(flags.rows, (std::vector<std::int64_t>{1, 2, 4}));
   EXPECT_EQ(flags.most, 3);
   EXPECT_FALSE(flags.pads);
-  EXPECT_EQ(flags.given,
-            (std::vector<std::string>{"--cuda-graph-bs 1", "--cuda-graph-bs 2", "--cuda-graph-bs 4",
-                                      "--cuda-graph-max-bs 3", "--disable-cuda-graph-padding"}));
+  EXPECT_EQ(flags.given, (std::vector<std::string>{"--cuda-graph-bs 1 2 4", "--cuda-graph-max-bs 3",
+                                                   "--disable-cuda-graph-padding"}));
   EXPECT_NE(serve(Dialect::kSglang, words("--model m --cuda-graph-max-bs 0")).error, "");
 }
 
@@ -456,7 +455,10 @@ TEST(ServeDialect, letters_work) {
 TEST(ServeDialect, several_names_are_one_flag_for_those_who_write_it_so) {
   const Served served = serve(Dialect::kVllm, words("m --served-model-name a b --port 1"));
   EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"})) << served.error;
-  EXPECT_EQ(serve(Dialect::kSglang, words("--model m --numa-node 0 0 1 --port 1")).error, "");
+  const Served nodes = serve(Dialect::kSglang, words("--model m --numa-node 0 0 1 --port 1"));
+  EXPECT_EQ(nodes.error, "");
+  ASSERT_EQ(nodes.translated.ignored.size(), 1u);
+  EXPECT_TRUE(nodes.translated.ignored[0].starts_with("--numa-node 0 0 1 ("));
   EXPECT_EQ(serve(Dialect::kVllm, words("m --collect-detailed-traces model worker")).error, "");
 }
 

@@ -42,6 +42,7 @@ struct Setting {
   std::optional<std::string> value = {};
   std::string shown = {};   // as the user wrote it, without the value
   bool is_negated = false;  // the user wrote "no-" before the name, which is the value
+  bool is_further = false;  // a value after the first of a flag with several
 };
 
 // As the user wrote it, for a line that explains.
@@ -85,6 +86,7 @@ class Translator {
   Status read_config(const std::string& path);
   Status take(const Setting& setting, std::span<const std::string>& rest);
   void ignore(const Setting& setting, std::string_view why);
+  void note_graphs(const Setting& setting);
   void give(std::string_view option, const std::string& value, const Setting& setting);
   void note_file(const std::string& name, const Setting& setting);
   Error unknown(const Setting& setting) const;
@@ -132,8 +134,23 @@ bool Translator::takes_json(std::string_view name) const {
 }
 
 void Translator::ignore(const Setting& setting, std::string_view why) {
-  const std::string line = str(in_words(setting), " (", why, ")");
-  if (!contains(out_.ignored, line)) out_.ignored.push_back(line);
+  const std::string end = str(" (", why, ")");
+  std::vector<std::string>& lines = out_.ignored;
+  if (setting.is_further && !lines.empty() && lines.back().starts_with(setting.shown + " ") &&
+      lines.back().ends_with(end)) {
+    lines.back().insert(lines.back().size() - end.size(), str(" ", *setting.value));
+    return;
+  }
+  const std::string line = in_words(setting) + end;
+  if (!contains(lines, line)) lines.push_back(line);
+}
+
+void Translator::note_graphs(const Setting& setting) {
+  if (setting.is_further) {
+    out_.graphs.given.back() += str(" ", *setting.value);
+  } else {
+    out_.graphs.given.push_back(in_words(setting));
+  }
 }
 
 Error Translator::unknown(const Setting& setting) const {
@@ -209,7 +226,7 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
     case Does::kFile:
       return read_config(*converted.value);
     case Does::kGraphs:
-      out_.graphs.given.push_back(in_words(setting));
+      note_graphs(setting);
       return out_.graphs.set(rule.target, *converted.value).in(setting.shown);
     case Does::kIgnore:
       if (!rule.target.empty()) ignore(setting, rule.target);
@@ -235,7 +252,7 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
   } else if (rule.does == Does::kLayout) {
     return set_part(rule, on ? "true" : "false", setting);
   } else if (rule.does == Does::kGraphs) {
-    out_.graphs.given.push_back(in_words(setting));
+    note_graphs(setting);
     return out_.graphs.set(rule.target, on ? "true" : "false");
   } else if (rule.target.find('=') != std::string_view::npos) {
     if (on) target_->push_back(str("--", rule.target));
@@ -323,8 +340,12 @@ Status Translator::apply_members(const std::string& name, const Json& value,
   const bool several =
       (rule != nullptr && rule->takes == Takes::kValues) || (option != nullptr && option->is_list);
   if (value.is_array() && several) {
-    for (const Json& each : value.as_array())
-      GLINT_TRY_STATUS(apply({name, each.is_string() ? each.as_string() : dump_json(each), shown}));
+    Setting setting = {.name = name, .shown = shown};
+    for (const Json& each : value.as_array()) {
+      setting.value = each.is_string() ? each.as_string() : dump_json(each);
+      GLINT_TRY_STATUS(apply(setting));
+      setting.is_further = true;
+    }
     return Ok{};
   }
   return apply({name, value.is_string() ? value.as_string() : dump_json(value), shown});
@@ -370,6 +391,7 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
   GLINT_TRY_STATUS(apply(setting));
   const bool several = rule != nullptr && rule->takes == Takes::kValues;
   if (is_attached || !several || dialect_ == Dialect::kGlint) return Ok{};
+  setting.is_further = true;
   while (!rest.empty() && !rest.front().starts_with('-')) {
     setting.value = rest.front();
     rest = rest.subspan(1);
