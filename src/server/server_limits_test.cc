@@ -149,6 +149,9 @@ TEST(ServerLimits, names_of_models_are_looked_up) {
   const TestServer server("a", options);
   EXPECT_EQ(refusal(server, "/update_weights_from_disk", R"({"model_path": "a/b"})"),
             "no model a/b");
+  EXPECT_EQ(refusal(server, "/update_weights_from_disk",
+                    str(R"({"model_path": ")", std::string(100000, 'a'), "\"}")),
+            "model_path has 100000 bytes; a path has less than 4096");
 }
 
 }  // namespace

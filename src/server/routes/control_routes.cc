@@ -1,4 +1,6 @@
 // The routes that change the server: caches, weights, pauses, aborts, profiles.
+#include <climits>
+
 #include "base/str.h"
 #include "server/dialects/sampling_fields.h"
 #include "server/server_core.h"
@@ -19,6 +21,9 @@ struct WeightsRequest {
 void read_weights(RequestReader& r, WeightsRequest& request) {
   r.text("model_path", request.path);
   r.require("model_path");
+  if (request.path.size() >= PATH_MAX)
+    r.fail("model_path",
+           str("model_path has ", request.path.size(), " bytes; a path has less than ", PATH_MAX));
   read_id(r, "weight_version", request.version);
   r.text("checksum", request.checksum);
   r.boolean("abort_all_requests", request.abort_all);
