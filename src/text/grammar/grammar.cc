@@ -27,7 +27,9 @@ constexpr int kWarning = 2;
 
 void LogMessageImpl(const std::string& file, int, int level, const std::string& message) {
   const bool is_compiling = !file.ends_with("grammar_matcher.cc");
-  if (level >= kWarning && is_compiling) throw std::runtime_error(message);
+  // Cut before the part that is not true.
+  if (level >= kWarning && is_compiling)
+    throw std::runtime_error(message.substr(0, message.find("; ignoring ")));
 }
 
 }  // namespace xgrammar

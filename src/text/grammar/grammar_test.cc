@@ -541,8 +541,8 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   };
   EXPECT_EQ(schema("{"), "the JSON schema: line 1, column 2: incomplete JSON");
   EXPECT_EQ(schema(R"({"not":{}})"), "the JSON schema: \"not\" is not supported");
-  EXPECT_NE(schema(R"({"type":"number","multipleOf":0.5})").find("multipleOf is not supported"),
-            std::string::npos);
+  const std::string step = schema(R"({"type":"number","multipleOf":0.5})");
+  EXPECT_TRUE(step.ends_with("multipleOf is not supported for type:number")) << step;
   EXPECT_NE(schema(R"({"type":"string","pattern":"a","minLength":3})").find("minLength"),
             std::string::npos);
   EXPECT_NE(schema(R"({"oneOf":[{"type":"number"},{"type":"integer"}]})").find("oneOf"),
