@@ -1,5 +1,6 @@
 #include "server/dialects/anthropic.h"
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "server/dialects/chat_messages.h"
 #include "server/dialects/sampling_fields.h"
@@ -20,11 +21,8 @@ class BlockReader {
     std::string type;
     b.text("type", type);
     b.require("type");
-    if (type == "text") {
-      std::string text;
-      b.text("text", text);
-      b.require("text");
-      text_ += text;
+    if (contains({"text", "document", "search_result"}, type)) {
+      text_ += read_part(b, type).value_or("");
       has_text_ = true;
     } else if (type == "thinking") {
       std::string thought;

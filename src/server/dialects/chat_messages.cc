@@ -1,44 +1,10 @@
 #include "server/dialects/chat_messages.h"
 
+#include "base/contains.h"
 #include "base/str.h"
 
 namespace glint {
 namespace {
-
-// "text" or "content" of a part that is text under one of its names.
-const Json* text_of_part(const Json& part) {
-  const Json* type = part.find("type");
-  const std::string kind = type && type->is_string() ? type->as_string() : "";
-  if (kind == "refusal") return part.find("refusal");
-  if (kind == "text" || kind == "input_text" || kind == "output_text") return part.find("text");
-  return nullptr;
-}
-
-Result<std::string> joined(const Json& content, const std::string& path) {
-  if (content.is_string()) return content.as_string();
-  if (!content.is_array())
-    return invalid(str(path, " is ", content.kind(), "; expected a text or parts"));
-  std::string out;
-  for (std::size_t i = 0; i < content.as_array().size(); ++i) {
-    const Json& part = content.as_array()[i];
-    if (part.is_string()) {
-      out += part.as_string();
-      continue;
-    }
-    const Json* text = text_of_part(part);
-    if (text && !text->is_string())
-      return invalid(str(path, "[", i, "] holds ", text->kind(), "; expected a text"));
-    if (!text) {
-      const Json* type = part.find("type");
-      const std::string kind = type && type->is_string() ? quoted(type->as_string()) : "unknown";
-      return invalid(str(path, "[", i, "] is of type ", kind,
-                         "; the model reads text only: expected {\"type\": \"text\", "
-                         "\"text\": ...}"));
-    }
-    out += text->as_string();
-  }
-  return out;
-}
 
 Json read_call(RequestReader& c, ArgumentsReader& reader) {
   std::string id, name;
@@ -101,13 +67,68 @@ void read_message(RequestReader& m, ArgumentsReader& reader, ChatInput& chat) {
 
 }  // namespace
 
+std::optional<std::string> read_part(RequestReader& part, const std::string& type) {
+  std::string title, text;
+  const auto read_text = [&](RequestReader& r, const char* name) {
+    r.text(name, text);
+    r.require(name);
+  };
+  if (type == "refusal") {
+    read_text(part, "refusal");
+    return text;
+  }
+  if (contains({"text", "input_text", "output_text"}, type)) {
+    read_text(part, "text");
+    return text;
+  }
+  if (!contains({"document", "search_result"}, type)) return {};
+  part.text("title", title);
+  if (type == "search_result") {
+    text = read_parts(part, "content").value_or("");
+  } else {
+    part.group("source", [&](RequestReader& s) {
+      std::string kind;
+      s.one_of("type", kind, {"text", "content"});
+      s.require("type");
+      if (kind == "text") return read_text(s, "data");
+      text = read_parts(s, "content").value_or("");
+    });
+    part.require("source");
+  }
+  return str(title, title.empty() ? "" : "\n", text, "\n");
+}
+
 std::optional<std::string> read_parts(RequestReader& reader, const char* name) {
   const Json* content = reader.find(name);
   if (!content) return {};
-  Result<std::string> text = joined(*content, reader.path(name));
-  if (text.ok()) return std::move(text).value();
-  reader.fail(name, text.error().message);
-  return {};
+  if (content->is_string()) return content->as_string();
+  if (!content->is_array()) {
+    reader.fail(name,
+                str(reader.path(name), " is ", content->kind(), "; expected a text or parts"));
+    return {};
+  }
+  std::string out;
+  for (std::size_t i = 0; i < content->as_array().size() && reader.ok(); ++i) {
+    const Json& part = content->as_array()[i];
+    if (part.is_string()) {
+      out += part.as_string();
+      continue;
+    }
+    RequestReader item = reader.item(name, i);
+    if (!reader.ok()) break;
+    std::string type;
+    item.text("type", type);
+    item.require("type");
+    if (const auto text = read_part(item, type)) {
+      out += *text;
+    } else {
+      item.fail("type", str(item.path("type"), " is ", quoted(type),
+                            "; the model reads text only: expected {\"type\": \"text\", "
+                            "\"text\": ...}"));
+    }
+  }
+  if (!reader.ok()) return {};
+  return out;
 }
 
 ChatInput& begin_chat(ApiRequest& request, const ParseContext& context) {

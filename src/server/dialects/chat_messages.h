@@ -35,6 +35,10 @@ class ArgumentsReader {
   std::size_t values_left_ = kMaxChatValues;
 };
 
+// The text of a part of this type: of a text, or of a document or a search result (a line each, the
+// title first). Nothing if the type is another one.
+std::optional<std::string> read_part(RequestReader& part, const std::string& type);
+
 // A field that holds a text or parts, joined: [{"type": "text", "text": "a"}, "b"] -> "ab". Nothing
 // if there is none, or what is no text, at which the reader fails.
 std::optional<std::string> read_parts(RequestReader& reader, const char* name);

@@ -149,7 +149,7 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
       {chat(R"("max_tokens": 99999999999999999999)"), "max_tokens",
        "max_tokens is 99999999999999999999; it must be an integer from 1 to 2147483647"},
       {chat(R"("stream": 1)"), "stream", "stream is an integer; expected a boolean"},
-      {chat(R"("stop": [1])"), "stop", "stop is an integer; expected texts only"},
+      {chat(R"("stop": ["a", 1])"), "stop[1]", "stop[1] is an integer; expected a text"},
       {chat(R"("stop": {})"), "stop", "stop is an object; expected a text or a list of texts"},
       {chat(R"("stop_token_ids": [1000])"), "stop_token_ids",
        "stop_token_ids holds token 1000; the model's are 0 to 999"},
@@ -190,11 +190,11 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
        "messages[0].role is \"king\"; expected one of "
        "[\"system\",\"developer\",\"user\",\"assistant\",\"tool\",\"function\"]"},
       {messages(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])"),
-       "messages[0].content",
-       "messages[0].content[0] is of type \"image_url\"; the model reads text only: expected "
+       "messages[0].content[0].type",
+       "messages[0].content[0].type is \"image_url\"; the model reads text only: expected "
        "{\"type\": \"text\", \"text\": ...}"},
       {messages(R"([{"role": "user", "content": [{"type": "text", "text": 5}]}])"),
-       "messages[0].content", "messages[0].content[0] holds an integer; expected a text"},
+       "messages[0].content[0].text", "messages[0].content[0].text is an integer; expected a text"},
       {messages(R"([{"role": "user", "content": "x"}, {"role": "assistant"}])"),
        "messages[1].content", "messages[1].content is missing, and so are tool_calls"},
       {messages(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f",
@@ -411,6 +411,26 @@ TEST(AnthropicRequest, blocks_become_messages) {
   EXPECT_TRUE(p.request.chat->add_generation_prompt);
 }
 
+TEST(AnthropicRequest, documents_and_search_results_of_text_are_text) {
+  const std::string page = R"({"type": "search_result", "source": "u", "title": "T",
+      "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})";
+  const Parsed p = anthropic(str(R"("messages": [{"role": "user", "content": [
+      {"type": "tool_result", "tool_use_id": "t", "content": [)",
+                                 page, R"(]},
+      {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "c"}},
+      {"type": "document", "title": "U", "source": {"type": "content", "content": "d"}}, )",
+                                 page, R"(, {"type": "text", "text": "q"}]}])"));
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_EQ(json_of(*p.request.chat), R"([{"role":"tool","content":"T\nab\n","tool_call_id":"t"},)"
+                                      R"({"role":"user","content":"c\nU\nd\nT\nab\nq"}])");
+  const Parsed file = anthropic(R"("messages": [{"role": "user", "content": [{"type": "document",
+      "source": {"type": "base64", "data": ""}}]}])");
+  ASSERT_TRUE(file.error);
+  EXPECT_EQ(file.error->message,
+            "messages[0].content[0].source.type is \"base64\"; expected one of "
+            "[\"text\",\"content\"]");
+}
+
 TEST(AnthropicRequest, tools_are_checked_as_openais_are) {
   const auto error = [](const std::string& tools) {
     const Parsed p =
@@ -477,6 +497,16 @@ TEST(OpenAiRequest, routed_experts_are_not_streamed) {
     EXPECT_EQ(p.error->message, "return_routed_experts cannot be streamed; use /generate");
   }
   EXPECT_TRUE(chat(R"("return_routed_experts": true)").request.facts.routed_experts);
+}
+
+TEST(OpenAiRequest, a_wrong_item_is_named_by_its_place) {
+  for (const auto& [parsed, place] :
+       {std::pair{chat(R"("stop_token_ids": [5, "a"])"), "stop_token_ids[1]"},
+        {responses(R"("input": [{"role": "user", "content": ["x", {"type": "input_image"}]}])"),
+         "input[0].content[1].type"}}) {
+    ASSERT_TRUE(parsed.error) << place;
+    EXPECT_EQ(parsed.error->param, place);
+  }
 }
 
 // Copying those before for each would take minutes.

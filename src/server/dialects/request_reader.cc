@@ -77,6 +77,10 @@ std::string RequestReader::path(const char* name) const {
   return path_.empty() ? own : str(path_, ".", own);
 }
 
+RequestReader RequestReader::item(const char* name, std::size_t index) const {
+  return {look(name).first->as_array()[index], str(path(name), "[", index, "]"), *error_};
+}
+
 void RequestReader::fail(const char* name, std::string message, std::string code) {
   if (!ok() || !reading()) return;
   *error_ = ApiError{.message = std::move(message), .param = path(name), .code = std::move(code)};
@@ -221,7 +225,7 @@ void RequestReader::texts(const char* name, std::vector<std::string>& out, int m
   if (!is_within(name, *member, static_cast<std::size_t>(max_items), "items")) return;
   out.clear();
   for (const Json& item : member->as_array()) {
-    if (!item.is_string()) return expected(name, item, "texts only");
+    if (!item.is_string()) return expected(str(name, "[", out.size(), "]").c_str(), item, "a text");
     out.push_back(item.as_string());
   }
   check_bytes();
@@ -249,7 +253,7 @@ void RequestReader::tokens(const char* name, std::vector<TokenId>& out, TokenId 
   out.reserve(member->as_array().size());
   for (const Json& token : member->as_array()) {
     const std::optional<std::int64_t> id = to_integer(token);
-    if (!id) return expected(name, token, "token ids only");
+    if (!id) return expected(str(name, "[", out.size(), "]").c_str(), token, "a token id");
     if (*id < 0 || *id >= vocab_size)
       return fail(name,
                   str(path(name), " holds token ", *id, "; the model's are 0 to ", vocab_size - 1));
@@ -301,7 +305,7 @@ void RequestReader::list(const char* name, std::size_t max_items,
   if (!member->is_array()) return expected(name, *member, "a list of objects");
   if (!is_within(name, *member, max_items, "items")) return;
   for (std::size_t i = 0; i < member->as_array().size() && ok(); ++i) {
-    RequestReader inner(member->as_array()[i], str(path(name), "[", i, "]"), *error_);
+    RequestReader inner = item(name, i);
     if (inner.ok()) fields(inner);
   }
 }

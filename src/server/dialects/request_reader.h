@@ -51,6 +51,8 @@ class RequestReader {
   // The member; null if absent or null, or if an error was found.
   const Json* find(const char* name) const;
   std::string path(const char* name) const;
+  // A reader of an item of a list that is there.
+  RequestReader item(const char* name, std::size_t index) const;
 
   void boolean(const char* name, bool& out);
   void boolean(const char* name, std::optional<bool>& out);
