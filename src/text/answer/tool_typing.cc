@@ -166,37 +166,37 @@ unsigned ToolTyping::types(const Json* schema) {
   return types_[schema] = found ? found : unsigned{kStringType};
 }
 
-const ToolTyping::Members& ToolTyping::members(const Json& object) {
-  const auto [at, inserted] = members_.try_emplace(&object);
-  if (inserted && object.is_object()) {
-    for (const Json::Member& member : object.as_object())
-      at->second.emplace(member.first, &member.second);
+// Those of `schema` itself, then of each alternative those that none before it has.
+void ToolTyping::gather(const Json* schema, Visit& visit, Properties& out) const {
+  schema = resolve(schema);
+  if (!schema || visit.depth == kMaxDepth || !visit.seen.insert(schema).second) return;
+  if (const Json* own = schema->find("properties"); own && own->is_object())
+    for (const Json::Member& member : own->as_object())
+      out.own.emplace(member.first, &member.second);
+  const Json* others = schema->find("additionalProperties");
+  // Beside patterns nothing says which names are others.
+  const bool has_patterns = schema->find("patternProperties") != nullptr;
+  if (!out.others && others && others->is_object() && !has_patterns) out.others = others;
+  ++visit.depth;
+  for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
+    const Json* options = schema->find(keyword);
+    if (!options || !options->is_array()) continue;
+    for (const Json& option : options->as_array()) gather(&option, visit, out);
   }
+  --visit.depth;
+}
+
+const ToolTyping::Properties& ToolTyping::properties(const Json& schema) {
+  const auto [at, inserted] = properties_.try_emplace(&schema);
+  Visit visit;
+  if (inserted) gather(&schema, visit, at->second);
   return at->second;
 }
 
-// The property of `schema` itself, or else of its first alternative that has it.
 const Json* ToolTyping::property(const Json& schema, std::string_view name) {
-  const Json* at = resolve(&schema);
-  if (!at) return nullptr;
-  const auto own = [&](const Json& object) -> const Json* {
-    const Json* properties = object.find("properties");
-    if (!properties) return nullptr;
-    const Members& found = members(*properties);
-    const auto member = found.find(name);
-    return member == found.end() ? nullptr : member->second;
-  };
-  if (const Json* found = own(*at)) return found;
-  for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
-    const Json* options = at->find(keyword);
-    if (!options || !options->is_array()) continue;
-    for (const Json& option : options->as_array()) {
-      const Json* resolved = resolve(&option);
-      if (!resolved) continue;
-      if (const Json* found = own(*resolved)) return found;
-    }
-  }
-  return nullptr;
+  const Properties& all = properties(schema);
+  const auto found = all.own.find(name);
+  return found == all.own.end() ? all.others : found->second;
 }
 
 Json ToolTyping::value(std::string_view text, const Json* schema) {

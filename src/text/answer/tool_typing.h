@@ -35,6 +35,8 @@ class ToolTyping {
 
   // The schema of argument `name`, or null if there is none.
   const Json* argument(std::string_view name) { return property(root_, name); }
+  // That of all arguments which have none of their own, or null.
+  const Json* other_arguments() { return properties(root_).others; }
 
   // The types that `schema` allows: `type`, those of `enum` and `const`, and of all alternatives.
   // Never empty: without any of them, the type that has `properties` or `items`, else a string.
@@ -50,18 +52,22 @@ class ToolTyping {
   Json value(std::string_view text, const Json* schema);
 
  private:
-  using Members = std::unordered_map<std::string_view, const Json*>;
+  struct Properties {
+    std::unordered_map<std::string_view, const Json*> own = {};
+    const Json* others = nullptr;
+  };
   struct Visit;
 
   const Json* resolve(const Json* schema) const;
   unsigned collect(const Json* schema, Visit& visit) const;
+  void gather(const Json* schema, Visit& visit, Properties& out) const;
+  const Properties& properties(const Json& schema);
   const Json* property(const Json& schema, std::string_view name);
-  const Members& members(const Json& object);
   void coerce(Json& value, const Json* schema);
 
   const Json& root_;
   std::unordered_map<const Json*, unsigned> types_;
-  std::unordered_map<const Json*, Members> members_;
+  std::unordered_map<const Json*, Properties> properties_;
 };
 
 }  // namespace glint

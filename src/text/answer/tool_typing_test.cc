@@ -106,6 +106,14 @@ TEST(ToolTyping, texts_inside_become_what_their_schemas_say) {
       "list":{"type":"array","items":{"type":"boolean"}}}})";
   EXPECT_EQ(typed(schema, R"({"n":"5","s":"5","either":"5","list":["true",false],"x":"1"})"),
             R"({"n": 5, "s": "5", "either": "5", "list": [true, false], "x": "1"})");
+  EXPECT_EQ(typed(R"({"properties":{"s":{"type":"string"}},
+                      "additionalProperties":{"type":"integer"}})",
+                  R"({"s":"5","x":"5"})"),
+            R"({"s": "5", "x": 5})");
+  EXPECT_EQ(typed(R"({"type":"object","patternProperties":{"^s":{"type":"string"}},
+                      "additionalProperties":{"type":"integer"}})",
+                  R"({"s":"5"})"),
+            R"({"s": "5"})");
 }
 
 }  // namespace

@@ -135,6 +135,40 @@ TEST(Grammar, calls_are_valid_under_their_functions_schemas) {
   EXPECT_GT(num_calls, 50);
 }
 
+TEST(Grammar, arguments_are_read_as_their_schemas_say) {
+  Random random(8);
+  const std::pair<const char*, const char*> forms[] = {
+      {R"({"properties":{"a":)", R"(},"required":["a"]})"},
+      {R"({"additionalProperties":)", R"(,"required":["a"]})"},
+      {R"({"additionalProperties":)", "}"},
+  };
+  int num_arguments = 0;
+  for (const char* schema :
+       {R"({"type":"integer","minimum":-3})", R"({"oneOf":[{"type":"null"},{"type":"boolean"}]})",
+        R"({"type":"array","items":{"type":"string"},"maxItems":2})",
+        R"({"type":"object","properties":{"b":{"type":"number"}},"required":["b"]})",
+        R"({"allOf":[{"type":"object"},{"properties":{"b":{"enum":[1,"1"]}}}]})",
+        R"({"type":["string","null"],"maxLength":2})"}) {
+    for (const auto& [before, after] : forms) {
+      const Json parameters = parse_json(str(before, schema, after)).value();
+      const GrammarSpec spec{.kind = Kind::kToolCalls, .tools = {{"f", parameters}}};
+      for (int round = 0; round < 8; ++round) {
+        const Walk walk = tiny_grammars().walk(spec, random);
+        if (!walk.complete) continue;
+        DeltaParser parser(tiny(), {.tools = spec.tools});
+        ParsedAnswer answer;
+        answer.add(parser.feed(walk.tokens));
+        for (const ParsedAnswer::Call& call : answer.calls) {
+          const Json arguments = parse_json(call.arguments).value();
+          num_arguments += static_cast<int>(arguments.as_object().size());
+          EXPECT_EQ(why_invalid(arguments, parameters, parameters), "") << walk.text;
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_arguments, 100);
+}
+
 TEST(Grammar, an_answer_is_calls_or_in_a_format) {
   Random random(7);
   const GrammarSpec spec{.kind = Kind::kToolCalls,

@@ -120,7 +120,7 @@ class Arguments {
     if (other ? *other == Json(false) : root_.find("properties") != nullptr) return Json();
     Json value = any_text();
     if (other && other->is_object()) {
-      GLINT_TRY(value, value_grammar(*other, false));
+      GLINT_TRY(value, value_grammar(*other, typing_.is_json(typing_.other_arguments())));
     }
     Json rest = tag("</arg_key><arg_value>", std::move(value), kEndValue);
     Json key = regex("[a-zA-Z_][a-zA-Z0-9_-]*");
