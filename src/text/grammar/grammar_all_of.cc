@@ -55,6 +55,12 @@ class Merger {
     return Ok{};
   }
 
+  Status merge_root() {
+    if (!root_.find("$ref") && !root_.find("allOf")) return Ok{};
+    GLINT_TRY(root_, merged(Json(root_), ""));
+    return Ok{};
+  }
+
  private:
   // A schema that others are added to, and what the properties of each allow beside them.
   struct Sum {
@@ -203,6 +209,10 @@ class Merger {
 
 Status merge_all_of(Json& root, std::size_t max_bytes) {
   return Merger(root, max_bytes).walk(root, "", 0);
+}
+
+Status merge_root(Json& root, std::size_t max_bytes) {
+  return Merger(root, max_bytes).merge_root();
 }
 
 }  // namespace glint

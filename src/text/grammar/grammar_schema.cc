@@ -16,8 +16,7 @@
 namespace glint {
 namespace {
 
-constexpr int kMaxSchemas = 5000;              // in one document
-constexpr std::size_t kMaxBytes = 256 * 1024;  // of the document
+constexpr int kMaxSchemas = 5000;  // in one document
 
 class Preparer {
  public:
@@ -177,9 +176,9 @@ class Preparer {
 }  // namespace
 
 Status prepare_schema(Json& root, std::string_view pattern_filler) {
-  if (dump_json(root).size() > kMaxBytes)
-    return invalid(str("it is larger than ", with_commas(kMaxBytes), " bytes"));
-  GLINT_TRY_STATUS(merge_all_of(root, kMaxBytes));
+  if (dump_json(root).size() > kMaxSchemaBytes)
+    return invalid(str("it is larger than ", with_commas(kMaxSchemaBytes), " bytes"));
+  GLINT_TRY_STATUS(merge_all_of(root, kMaxSchemaBytes));
   return Preparer(root, pattern_filler).run();
 }
 

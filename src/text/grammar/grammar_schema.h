@@ -13,6 +13,7 @@
 // The grammar then accepts only values that are valid under the schema, but not all of them.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "base/json.h"
@@ -23,6 +24,8 @@ namespace glint {
 // In a row between the parts of JSON: a line's end and an indentation. A model that may write any
 // number of blanks may write nothing else until its tokens are spent.
 inline constexpr int kMaxJsonBlanks = 20;
+
+inline constexpr std::size_t kMaxSchemaBytes = 256 * 1024;
 
 // Changes `root` as said above, or says what cannot be done and where. `pattern_filler` is what may
 // be around the match of a pattern; where it is kNoMarkers, the match holds no marker, either.

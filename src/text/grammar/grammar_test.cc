@@ -169,6 +169,37 @@ TEST(Grammar, arguments_are_read_as_their_schemas_say) {
   EXPECT_GT(num_arguments, 100);
 }
 
+TEST(Grammar, arguments_may_be_described_by_reference_and_in_parts) {
+  const char* definitions = R"("$defs":{
+      "base":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]},
+      "more":{"allOf":[{"$ref":"#/$defs/base"},{"properties":{"next":{"$ref":"#"}}}]})";
+  const char* odd = R"(,
+      "odd":{"allOf":[{"$ref":"#/$defs/more"},{"properties":{"x":{"not":{"const":1}}}}]})";
+  const std::string n = "<tool_call>f<arg_key>n</arg_key><arg_value>";
+  const std::string next = n + "4</arg_value><arg_key>next</arg_key><arg_value>{\"n\": ";
+  const std::string call = next + "5}</arg_value></tool_call>";
+  for (const char* name : {"base", "more", "odd"}) {
+    for (const auto& [before, after] : {std::pair("{", ","), std::pair(R"({"allOf":[{)", "}],")}) {
+      const bool is_odd = name == std::string("odd"), has_next = name != std::string("base");
+      const std::string text = str(before, R"("$ref":"#/$defs/)", name, '"', after, definitions,
+                                   is_odd ? odd : "", "}}");
+      const GrammarSpec spec{
+          .kind = Kind::kToolCalls, .tools = {{"f", parse_json(text).value()}}, .lenient = is_odd};
+      EXPECT_EQ(error_of(spec), "");
+      EXPECT_TRUE(allowed(spec, n + "4</arg_value></tool_call>")) << text;
+      EXPECT_FALSE(allowed(spec, n + "x")) << text;
+      EXPECT_FALSE(allowed(spec, "<tool_call>f</tool_call>")) << text;
+      EXPECT_EQ(allowed(spec, call), has_next) << text;
+      EXPECT_EQ(allowed(spec, next + "["), is_odd) << text;
+      if (!has_next) continue;
+      DeltaParser parser(tiny(), {.tools = spec.tools});
+      ParsedAnswer answer;
+      answer.add(parser.feed(tiny().encode(call).value()));
+      EXPECT_EQ(answer.calls[0].arguments, R"({"n": 4, "next": {"n": 5}})") << text;
+    }
+  }
+}
+
 TEST(Grammar, an_answer_is_calls_or_in_a_format) {
   Random random(7);
   const GrammarSpec spec{.kind = Kind::kToolCalls,

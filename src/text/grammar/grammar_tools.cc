@@ -5,6 +5,7 @@
 #include "base/json_pointer.h"
 #include "base/str.h"
 #include "text/answer/tool_typing.h"
+#include "text/grammar/grammar_all_of.h"
 #include "text/grammar/grammar_markers.h"
 #include "text/grammar/grammar_schema.h"
 #include "text/template/jinja/characters.h"
@@ -232,12 +233,17 @@ class Arguments {
   ToolTyping typing_;
 };
 
+// Schema generators give the arguments as a reference, or as parts of a whole. With them there are
+// two copies of much.
+Status merge_arguments(Json& parameters) { return merge_root(parameters, 2 * kMaxSchemaBytes); }
+
 Result<Json> call_grammar(const ToolSpec& tool) {
   if (!is_plain(tool.name))
     return invalid(str("function ", quoted(tool.name), " has a name that no call can hold"));
   // A function that describes nothing takes nothing.
   const Json nothing = Json::Object{{"type", "object"}, {"additionalProperties", false}};
   Json parameters = tool.parameters.is_null() ? nothing : tool.parameters;
+  GLINT_TRY_STATUS(merge_arguments(parameters));
   GLINT_TRY_STATUS(prepare_schema(parameters, kNoMarkers));
   // The schema of a value is a document of its own: it has the whole one as a definition.
   if (redirect_references(parameters)) {
@@ -269,7 +275,9 @@ Json loosened_argument(const ToolSpec& tool, const std::string& name, const Json
 
 }  // namespace
 
-ToolSpec loosened_tool(const ToolSpec& tool, const CanBeExpressed& can_be_expressed) {
+ToolSpec loosened_tool(const ToolSpec& given, const CanBeExpressed& can_be_expressed) {
+  ToolSpec tool = given;
+  if (!merge_arguments(tool.parameters).ok()) tool = given;
   const Json* properties = tool.parameters.find("properties");
   if (!properties || !properties->is_object()) return {tool.name, Json::Object{}};
   Json described = Json::Object{};
