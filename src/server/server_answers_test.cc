@@ -166,6 +166,19 @@ TEST(ServerAnswers, the_usage_of_a_chunk_counts_what_there_is_by_then) {
   }
 }
 
+TEST(ServerAnswers, a_call_that_was_cut_off_holds_no_others) {
+  const std::string text =
+      "</think><tool_call>f<arg_key>a</arg_key><arg_value>[\"x</arg_value></tool_call><tool_call>f";
+  TestServer server(text);
+  const Json answer = server.chat(
+      str(R"(, "max_tokens": )", server.tokenizer().encode(text).value().size(),
+          R"(, "tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f",
+          "parameters": {"properties": {"a": {"type": "array"}}, "required": ["a"]}}}])"));
+  EXPECT_EQ(at(answer, "choices.0.finish_reason"), "length");
+  EXPECT_EQ(at(answer, "choices.0.message.tool_calls.0.function.arguments"), "{}");
+  EXPECT_EQ(at(answer, "choices.0.message.tool_calls.1"), "");
+}
+
 TEST(ServerAnswers, stream_interval_makes_fewer_chunks_of_the_same_text) {
   TestServer server("a b c d e f g h i j k l m n o p");
   const auto run = [&](int interval) {

@@ -154,7 +154,8 @@ void Session::take_extras(Choice& choice, TokenEvent& event) {
 }
 
 void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent& event) {
-  append_merged(state.pending.deltas, state.parser->finish());
+  const bool is_models = event.stop_id && contains(services_.model.stop_ids, *event.stop_id);
+  append_merged(state.pending.deltas, state.parser->finish(prepared_.needs_grammar && !is_models));
   Finish finish = {.reason = *event.finished};
   if (state.parser->stopped()) {
     finish.reason = FinishReason::kStop;
@@ -164,7 +165,7 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
         static_cast<std::size_t>(event.usage.completion_tokens) - choice.tokens.size();
     std::vector<std::uint16_t>& experts = choice.routed_experts;
     experts.resize(experts.size() - std::min(experts.size(), rows * row_experts_));
-  } else if (event.stop_id && !contains(services_.model.stop_ids, *event.stop_id)) {
+  } else if (event.stop_id && !is_models) {
     finish.stop_id = event.stop_id;
   }
   finish.called_tools =

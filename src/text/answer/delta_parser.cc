@@ -202,10 +202,10 @@ std::vector<Delta> DeltaParser::feed(std::span<const TokenId> tokens) {
   return std::exchange(state_->out, {});
 }
 
-std::vector<Delta> DeltaParser::finish() {
+std::vector<Delta> DeltaParser::finish(bool is_cut) {
   State& state = *state_;
   if (!state.stopped) state.read(state.detokenizer.flush());
-  while (state.tools.in_call()) state.read(state.tools.finish(state.out));
+  while (state.tools.in_call()) state.read(state.tools.finish(state.out, is_cut));
   state.end_text();
   return std::exchange(state.out, {});
 }

@@ -69,8 +69,9 @@ class DeltaParser {
   std::vector<Delta> feed(std::span<const TokenId> tokens);
 
   // The deltas held back until the end. A call that was cut off is closed to valid JSON. To be
-  // called once.
-  std::vector<Delta> finish();
+  // called once. `is_cut`: more was to come, in calls that a grammar holds to their form; else a
+  // string without an end is a mistake, and what follows it may be calls.
+  std::vector<Delta> finish(bool is_cut = false);
 
   bool stopped() const;                    // a stop string was found...
   const std::string& stop_string() const;  // ...this one

@@ -199,6 +199,21 @@ TEST(DeltaParser, calls_that_were_cut_off_are_closed) {
   EXPECT_EQ(parsed("<tool_call><tool_call>f</tool_call>", options), "null|null|f{}");
 }
 
+TEST(DeltaParser, a_string_that_was_cut_off_holds_no_calls) {
+  const DeltaOptions options{.tools = tools(kTyped)};
+  const Tokens tokens = encode(
+      "<tool_call>f<arg_key>s</arg_key><arg_value>x</arg_value><arg_key>a</arg_key><arg_value>[\"y"
+      "</arg_value></tool_call><tool_call>f</tool_call>B");
+  for (const bool is_cut : {false, true}) {
+    DeltaParser parser(tokenizer(), options);
+    ParsedAnswer answer;
+    answer.add(parser.feed(tokens));
+    answer.add(parser.finish(is_cut));
+    EXPECT_EQ(shown(answer, parser),
+              is_cut ? R"(null|null|f{"s": "x"})" : R"(null|B|f{"s": "x", "a": "[\"y"}f{})");
+  }
+}
+
 TEST(DeltaParser, stop_strings_end_reasoning_and_content) {
   DeltaOptions options{.in_reasoning = true, .stop = {"END", "</think>x", "\n\n"}};
   EXPECT_EQ(parsed("a END b", options), "a|null|!END");

@@ -175,10 +175,11 @@ void ToolParser::arguments(std::string json, std::vector<Delta>& deltas) {
   if (reported_) add_delta(deltas, {Delta::Kind::kToolArguments, std::move(json), num_calls_ - 1});
 }
 
-std::string ToolParser::finish(std::vector<Delta>& deltas) {
+std::string ToolParser::finish(std::vector<Delta>& deltas, bool is_cut) {
   if (!in_call()) return {};
   const std::string_view end = kToolMarkers[kValueEnd];
-  if (const std::size_t at = text_.find(end); state_ == State::kValue && at != text_.npos) {
+  const std::size_t at = is_cut ? text_.npos : text_.find(end);
+  if (state_ == State::kValue && at != text_.npos) {
     std::string rest = text_.substr(at + end.size()) + std::exchange(held_, {});
     finder_.reset();
     text_.resize(at);

@@ -37,8 +37,9 @@ class ToolParser {
   bool in_call() const { return state_ != State::kOutside; }
 
   // The answer ended. A call that has arguments is closed to valid JSON; or it goes on with the
-  // text that is returned: a string had no end, so that the marker in it was one.
-  std::string finish(std::vector<Delta>& deltas);
+  // text that is returned: a string had no end, so that the marker in it was one. Not where
+  // `is_cut`: more of the string was to come.
+  std::string finish(std::vector<Delta>& deltas, bool is_cut = false);
 
   int num_calls() const { return num_calls_; }  // that were reported
 
