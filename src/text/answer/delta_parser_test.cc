@@ -185,7 +185,9 @@ TEST(DeltaParser, calls_that_were_cut_off_are_closed) {
   EXPECT_EQ(parsed("<tool_call>f<arg_key>s</arg_key><arg_value>Bei", options),
             R"(null|null|f{"s": "Bei"})");
   EXPECT_EQ(parsed("<tool_call>f<arg_key>s</arg_key><arg_value>Bei</arg_", options),
-            R"(null|null|f{"s": "Bei</arg_"})");
+            R"(null|null|f{"s": "Bei"})");
+  EXPECT_EQ(parsed("<tool_call>f<arg_key>s</arg_key><arg_value>Bei<tool_", options),
+            R"(null|null|f{"s": "Bei<tool_"})");
   EXPECT_EQ(parsed("<tool_call>f<arg_key>s</arg_key><arg_value>x</arg_value><arg_key>i</arg_key>"
                    "<arg_value>4",
                    options),

@@ -188,7 +188,7 @@ std::string ToolParser::finish(std::vector<Delta>& deltas, bool is_cut) {
     return rest;
   }
   if (state_ == State::kValue && streams_) {
-    take(std::exchange(held_, {}), deltas);
+    if (!end.starts_with(held_)) take(std::exchange(held_, {}), deltas);
     arguments("\"", deltas);
   }
   if (state_ != State::kName) arguments(has_arguments_ ? "}" : "{}", deltas);
