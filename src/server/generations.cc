@@ -167,14 +167,14 @@ void Generations::run_session(Session& session, const std::function<void(Session
   }
 }
 
-// Sleeps while there is no request.
+// Sleeps while there is no request. A stream may be silent until the next look at most.
 void Generations::keep_streams_alive() {
-  const double seconds = config_.keep_alive_seconds;
+  const double between_looks = config_.keep_alive_seconds / 4, seconds = 2 * between_looks;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stop_alive_ || !live_.empty(); });
     const auto stopped = [this] { return stop_alive_; };
-    if (changed_.wait_for(lock, std::chrono::duration<double>(seconds / 4), stopped)) return;
+    if (changed_.wait_for(lock, std::chrono::duration<double>(between_looks), stopped)) return;
     lock.unlock();
     for (const std::shared_ptr<Shard>& shard : shards_) {
       shard->thread.post([this, shard = shard.get(), seconds] {

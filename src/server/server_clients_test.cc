@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "base/queue.h"
 #include "base/random.h"
+#include "base/seconds.h"
 #include "server/testing.h"
 
 namespace glint {
@@ -398,6 +400,23 @@ std::string waited_for(TestServer& server, const std::string& path, const std::s
   EXPECT_EQ(response.value().status, 200);
   EXPECT_TRUE(resumed) << got;
   return got;
+}
+
+TEST(ServerClients, a_stream_says_that_it_is_there_within_its_time) {
+  TestServerOptions options;
+  options.config.keep_alive_seconds = 1;
+  TestServer server("</think>Yes.", options);
+  const auto begun = std::chrono::steady_clock::now();
+  double seconds = 0;
+  EXPECT_EQ(server.send("POST", "/pause_generation").status, 200);
+  HttpClient c = server.client();
+  (void)c.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+               R"({"prompt": "x", "stream": true})", [&](std::string_view) {
+                 seconds = seconds_since(begun);
+                 return false;
+               });
+  EXPECT_LT(seconds, 1);
+  EXPECT_GT(seconds, 0.2);
 }
 
 TEST(ServerClients, a_stream_on_which_nothing_comes_says_that_it_is_there) {

@@ -92,7 +92,7 @@ struct ServerConfig {
   // A request that would wait longer is refused with 429; 0: no limit.
   double max_queue_seconds = 0;
 
-  // A stream on which nothing came for so long says that it is still there.
+  // A stream on which nothing comes says within this time that it is still there.
   double keep_alive_seconds = 10;
 
   int text_threads = 2;  // for requests and for events: at least one each
