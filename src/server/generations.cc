@@ -344,7 +344,7 @@ void Generations::run_requests(Ready& ready) {
   std::vector<Request> requests = std::move(ready.prepared.requests);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = Session::id_of(number, i);
-    requests[i].constraint = constraint_of(ready.prepared, model_);
+    requests[i].constraint = constraint_of(ready.prepared, model_, requests[i].prompt);
   }
   const std::shared_ptr<Shard>& shard = shards_[number % shards_.size()];
   auto session =

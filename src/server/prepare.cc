@@ -245,7 +245,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
   out.needs_grammar = out.constrained || (request.grammar && out.deltas.parse_tools);
   out.after_reasoning = out.deltas.in_reasoning;
   out.hide_answer = request.end.max_tokens == 0;
-  if (out.deltas.in_reasoning) out.thinking_budget = request.end.thinking_budget;
+  out.thinking_budget = request.end.thinking_budget;
 
   Request base;
   base.sampling = request.sampling;
@@ -298,12 +298,13 @@ ApiError grammar_error(const Error& error, const std::string& field) {
   return out;
 }
 
-std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model) {
+std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model,
+                                               std::span<const TokenId> prompt) {
   std::shared_ptr<TokenConstraint> constraint;
   if (prepared.grammar)
     constraint = model.grammars->constrain(prepared.grammar, prepared.after_reasoning);
   const auto end_think = model.tokenizer.token_to_id("</think>");
-  if (prepared.thinking_budget && end_think)
+  if (prepared.thinking_budget && end_think && ends_in_reasoning(model.tokenizer, prompt))
     constraint = limit_thinking(*prepared.thinking_budget, *end_think, model.call_tokens,
                                 std::move(constraint));
   if (prepared.forbid_calls && !model.call_tokens.empty())

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ struct Prepared {
   std::shared_ptr<const CompiledGrammar> grammar = {};
   bool after_reasoning = false;  // the grammar begins after </think>
   bool forbid_calls = false;
-  std::optional<int> thinking_budget = {};  // where the answer begins with a thought
+  std::optional<int> thinking_budget = {};  // of answers that begin with a thought
   bool hide_answer = false;                 // max_tokens 0: the prompt alone was wanted
   int max_tokens = 0;                       // of the longest answer that there may be
 };
@@ -73,7 +74,8 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
 std::string grammar_field(const ApiRequest& request);
 ApiError grammar_error(const Error& error, const std::string& field);
 
-// A new constraint for one choice; null if there is none.
-std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model);
+// A new constraint for one choice of this prompt; null if there is none.
+std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model,
+                                               std::span<const TokenId> prompt);
 
 }  // namespace glint

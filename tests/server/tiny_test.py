@@ -161,6 +161,14 @@ def a_thought_has_a_budget(server):
         cut = ask(**fields)
         assert cut["reasoning"] != whole["reasoning"] and whole["reasoning"].startswith(cut["reasoning"]), (fields, cut)
         assert "Paris" in cut["content"], (fields, cut)
+    prompt = server.post("/apply-template", messages=[{"role": "user", "content": "What is the capital of France?"}])["prompt"]
+    assert prompt.endswith("<think>"), prompt
+    end = server.post("/tokenize", prompt="</think>", add_special_tokens=False)["tokens"]
+    text = server.post("/v1/completions", prompt=prompt, thinking_token_budget=3, temperature=0, max_tokens=9,
+                       skip_special_tokens=False, return_token_ids=True)["choices"][0]
+    ids = server.post("/generate", text=prompt, sampling_params={"thinking_budget": 3, "temperature": 0,
+                                                                 "max_new_tokens": 9})["output_ids"]
+    assert text["token_ids"][3:4] == ids[3:4] == end, (text, ids, end)
 
 
 def numbers_for_training(server):

@@ -109,6 +109,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   read_sampling(r, request, context);
   read_limits(r, request, context);
   read_constraint(r, request);
+  read_prompt_thinking(r, request);
   check_choices(r, request);
   if (!r.reading() || !r.ok()) return;
   if (request.end.max_tokens == 0 && !request.echo)

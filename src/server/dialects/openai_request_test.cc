@@ -326,6 +326,16 @@ TEST(OpenAiRequest, thinking_is_switched_in_every_clients_words) {
   EXPECT_EQ(chat(R"("thinking_token_budget": 7)").request.end.thinking_budget, 7);
   EXPECT_FALSE(chat(R"("thinking_token_budget": -1)").request.end.thinking_budget);
   EXPECT_FALSE(chat(R"("thinking_token_budget": -1)").error);
+  EXPECT_EQ(completion(R"("prompt": "x", "thinking_token_budget": 7)").request.end.thinking_budget,
+            7);
+  EXPECT_EQ(generate(R"("text": "x", "sampling_params": {"thinking_budget": 7})")
+                .request.end.thinking_budget,
+            7);
+  EXPECT_EQ(
+      completion(R"("prompt": "x", "thinking_budget": 7, "guided_regex": "a")").error->message,
+      "thinking_budget cannot be combined with guided_regex, which holds from the answer's "
+      "first token");
+  EXPECT_TRUE(chat(R"("no_stop_trim": true)").request.end.include_stop);
   // The most direct words win.
   EXPECT_EQ(
       kwargs(

@@ -157,6 +157,7 @@ void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& cont
   read_stops(r, "stop", request);
   r.tokens("stop_token_ids", request.end.stop_ids, context.vocab_size, kMaxOwnStopIds);
   r.boolean("include_stop_str_in_output", request.end.include_stop);
+  r.boolean("no_stop_trim", request.end.include_stop);
   r.integer("min_tokens", request.end.min_tokens);
   r.boolean("ignore_eos", request.end.ignore_eos);
   r.boolean("skip_special_tokens", request.form.skip_special);

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "server/dialects/openai_request.h"
 #include "server/dialects/sampling_fields.h"
+#include "server/dialects/thinking_fields.h"
 #include "server/dialects/unsupported_fields.h"
 
 namespace glint {
@@ -21,10 +22,10 @@ void read_params(RequestReader& p, ApiRequest& request, const ParseContext& cont
   p.seed("sampling_seed", request.seed);
   p.integer("n", request.n, {1, kMaxChoices});
   request.best_of = request.n;
-  p.boolean("no_stop_trim", request.end.include_stop);
   read_sampling(p, request, context);
   read_limits(p, request, context);
   read_constraint(p, request);
+  read_prompt_thinking(p, request);
 }
 
 // [log-probability, token, text or null]

@@ -11,6 +11,9 @@ namespace glint {
 // Fills the template's kwargs and the thinking budget; request.chat has to be set.
 void read_thinking(RequestReader& r, ApiRequest& request);
 
+// The thinking budget of prompts that end in <think>, after the constraint was read.
+void read_prompt_thinking(RequestReader& r, ApiRequest& request);
+
 // One word for it, as the template's kwargs; "none" turns thinking off.
 void read_effort(RequestReader& r, const char* name, Json& kwargs);
 

@@ -17,6 +17,7 @@ struct Unsupported {
 const std::vector<Unsupported>& of_sampling() {
   static const std::vector<Unsupported> fields = {
       {"use_beam_search", "use n or best_of"},
+      {"session_params", "send the whole prompt"},
       {"truncate_prompt_tokens", "send a shorter prompt"},
       {"typical_p", "use top_p or min_p", {1}},
       {"tfs_z", "use top_p or min_p", {1}},
@@ -61,7 +62,6 @@ const std::vector<Unsupported>& of_api(Api api) {
       {"prompt_token_ids", "send them as prompt, or as input_ids to /generate"},
       {"prompt_embeds", "send text or tokens"},
       {"input_embeds", "send text or tokens"},
-      {"session_params", "send the whole prompt"},
       {"token_ids_logprob", "use top_logprobs_num"},
       {"image_data", "the model reads text only"},
       {"audio_data", "the model reads text only"},

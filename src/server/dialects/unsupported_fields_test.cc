@@ -45,6 +45,9 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
   EXPECT_EQ(completion(R"("truncate_prompt_tokens": 3)"),
             "truncate_prompt_tokens: truncate_prompt_tokens is not supported: send a shorter "
             "prompt");
+  for (const std::string& error :
+       {chat(R"("session_params": {"id": "s"})"), generate(R"("session_params": {"id": "s"})")})
+    EXPECT_EQ(error, "session_params: session_params is not supported: send the whole prompt");
   EXPECT_EQ(chat(R"("functions": [{"name": "f"}])"),
             "functions: functions is not supported: use tools");
   EXPECT_EQ(chat(R"("modalities": ["text", "audio"])"),
