@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kBetweenTries{100};
 // After so long without a sign of the other machine a connection has failed.
 constexpr int kSilentMilliseconds = 5000;
+constexpr std::size_t kMostSilent = 64;  // the oldest makes room: descriptors are few
 
 void set(int socket, int level, int option, int value) {
   ::setsockopt(socket, level, option, &value, sizeof value);
@@ -113,6 +114,35 @@ Result<OwnedFd> accept_tcp(const OwnedFd& listener, Deadline deadline) {
     }
     // Where descriptors run out the connection stays, and poll() reports it at once again.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Result<OwnedFd> SpeakingTcp::accept(Deadline deadline) {
+  for (;;) {
+    std::erase_if(silent_, [](const Silent& one) { return one.end <= Clock::now(); });
+    std::vector<pollfd> all = {{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
+    for (const Silent& one : silent_)
+      all.push_back({.fd = one.socket.get(), .events = POLLIN, .revents = 0});
+    const Deadline until = silent_.empty() ? deadline : std::min(deadline, silent_.front().end);
+    if (::poll(all.data(), all.size(), milliseconds_until(until)) < 0 && errno == EINTR) continue;
+    for (std::size_t i = 0; i < silent_.size(); ++i) {
+      if (all[i + 1].revents == 0) continue;
+      OwnedFd socket = std::move(silent_[i].socket);
+      silent_.erase(silent_.begin() + static_cast<std::ptrdiff_t>(i));
+      set(socket.get(), SOL_SOCKET, SO_RCVLOWAT, 1);
+      return socket;
+    }
+    if (all[0].revents == 0) {
+      if (Clock::now() < deadline) continue;
+      return unavailable("nobody has connected in time");
+    }
+    // Where descriptors run out, those that say nothing give theirs.
+    Result<OwnedFd> socket = accept_tcp(listener_, silent_.empty() ? deadline : Clock::now());
+    if (!socket.ok() && silent_.empty()) return socket;
+    if (!socket.ok() || silent_.size() == kMostSilent) silent_.erase(silent_.begin());
+    if (!socket.ok()) continue;
+    set(socket.value().get(), SOL_SOCKET, SO_RCVLOWAT, bytes_);
+    silent_.push_back({.socket = std::move(socket).value(), .end = Clock::now() + patience_});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/owned_fd.h"
 #include "base/result.h"
@@ -25,6 +26,28 @@ int port_of(const OwnedFd& listener);
 
 // The next connection; kUnavailable where none comes in time, or `listener` is shut down.
 Result<OwnedFd> accept_tcp(const OwnedFd& listener, Deadline deadline);
+
+// Accepts connections and gives those that speak, so that one that says nothing delays no other.
+class SpeakingTcp {
+ public:
+  // A connection speaks once `bytes` are there to be read, or it has hung up; it is dropped where
+  // it does neither for `patience`.
+  SpeakingTcp(const OwnedFd& listener, int bytes, std::chrono::milliseconds patience)
+      : listener_(listener), bytes_(bytes), patience_(patience) {}
+
+  // As accept_tcp() does.
+  Result<OwnedFd> accept(Deadline deadline);
+
+ private:
+  struct Silent {
+    OwnedFd socket;
+    Deadline end;
+  };
+  const OwnedFd& listener_;
+  const int bytes_;
+  const std::chrono::milliseconds patience_;
+  std::vector<Silent> silent_;  // the oldest first
+};
 
 // Connects to a name or an address. Tries again until `deadline` where there is no way to it; then
 // kUnavailable. Where nobody listens likewise if `wait_for_listener`, else kNotFound at once.

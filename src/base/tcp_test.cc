@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <string>
+
 namespace glint {
 namespace {
 
@@ -41,6 +43,37 @@ TEST(Tcp, accepts_nobody_where_no_descriptor_is_left) {
   const Result<OwnedFd> from = accept_tcp(listener, seconds_from_now(1));
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(from.error().message, "cannot accept a connection: Too many open files");
+}
+
+TEST(Tcp, gives_those_that_speak_before_those_that_came_first) {
+  const OwnedFd listener = listen_tcp(0).value();
+  const auto come = [&](std::string_view words) {
+    OwnedFd to = connect_tcp("127.0.0.1", port_of(listener), seconds_from_now(10), false).value();
+    EXPECT_EQ(::send(to.get(), words.data(), words.size(), 0), std::ssize(words));
+    return to;
+  };
+  const OwnedFd silent = come(""), brief = come("12"), speaks = come("abc");
+  SpeakingTcp comers(listener, 3, std::chrono::hours(1));
+  const auto heard = [&] {
+    const OwnedFd from = comers.accept(seconds_from_now(10)).value();
+    char got[4] = {};
+    return std::string(got, static_cast<std::size_t>(::recv(from.get(), got, 4, 0)));
+  };
+  EXPECT_EQ(heard(), "abc");
+  ASSERT_EQ(::send(brief.get(), "3", 1, 0), 1);
+  EXPECT_EQ(heard(), "123");
+  EXPECT_FALSE(comers.accept(seconds_from_now(0)).ok());
+}
+
+TEST(Tcp, drops_those_that_say_nothing) {
+  const OwnedFd listener = listen_tcp(0).value();
+  const OwnedFd silent =
+      connect_tcp("127.0.0.1", port_of(listener), seconds_from_now(10), false).value();
+  SpeakingTcp comers(listener, 1, std::chrono::milliseconds(1));
+  EXPECT_FALSE(
+      comers.accept(std::chrono::steady_clock::now() + std::chrono::milliseconds(50)).ok());
+  char none = 0;
+  EXPECT_EQ(::recv(silent.get(), &none, 1, MSG_DONTWAIT), 0);  // hung up, while it is listened
 }
 
 TEST(Tcp, tells_who_is_not_there) {

@@ -1,7 +1,6 @@
 #include "comm/connect_ranks.h"
 
 #include <sys/socket.h>
-#include <sys/time.h>
 
 #include <algorithm>
 
@@ -17,13 +16,12 @@ struct Greeting {
   std::int32_t rank = -1, group = -1;
 };
 
-// A newcomer's first bytes, within two seconds; a Greeting of no rank if there are none.
+constexpr std::chrono::seconds kGreetingTime{2};
+
+// The first bytes of a newcomer that speaks; a Greeting of no rank where it has hung up instead.
 Greeting greeting_of(const OwnedFd& socket) {
-  const timeval most = {.tv_sec = 2, .tv_usec = 0}, none = {};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
   Greeting greeting;
-  if (::recv(socket.get(), &greeting, sizeof greeting, MSG_WAITALL) != sizeof greeting) return {};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+  if (::recv(socket.get(), &greeting, sizeof greeting, MSG_DONTWAIT) != sizeof greeting) return {};
   return greeting;
 }
 
@@ -75,8 +73,9 @@ Result<std::vector<std::vector<OwnedFd>>> connect_ranks(const OwnedFd& listener,
         return unavailable(name + " has hung up");
     }
   }
+  SpeakingTcp comers(listener, sizeof(Greeting), kGreetingTime);
   while (!to_come.empty()) {
-    Result<OwnedFd> accepted = accept_tcp(listener, deadline);
+    Result<OwnedFd> accepted = comers.accept(deadline);
     if (!accepted.ok()) {
       return unreachable(to_come.front(), str("it has not come to port ", port_of(listener), ": ",
                                               accepted.error().message));

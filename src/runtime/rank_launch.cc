@@ -122,13 +122,13 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
   };
   GLINT_LOG(kInfo, str("rank 0 waits at port ", port_of(listener_), " for the ranks from ", first_,
                        " to ", self_.size - 1));
+  SpeakingTcp comers(listener_, kRankFrameBytes, std::chrono::seconds(kHelloSeconds));
   for (bool came_twice = false; missing() != all.end();) {
     const std::string late = str("rank ", missing() - all.begin() + first_, " of ", self_.size,
                                  " has not come to port ", port_of(listener_));
     if (std::chrono::steady_clock::now() >= deadline)
       return unavailable(late + " in time; does it run, and can it reach this machine?");
-    Result<OwnedFd> socket =
-        accept_tcp(listener_, std::min(deadline, seconds_from_now(kTellSeconds)));
+    Result<OwnedFd> socket = comers.accept(std::min(deadline, seconds_from_now(kTellSeconds)));
     if (!socket.ok()) {
       log(LogLevel::kWarning, late + " yet");
       continue;

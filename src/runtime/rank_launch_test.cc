@@ -121,6 +121,21 @@ TEST(RankGate, strangers_do_not_hold_it_beyond_its_time) {
   strangers.join();
 }
 
+TEST(RankGate, strangers_that_say_nothing_delay_nobody) {
+  const RankHello first = {.build = "1", .launch = "a", .machine = "m", .size = 2};
+  AgentOptions agent = {
+      .self = first, .leader = "127.0.0.1", .port = port_of(listen_tcp(0).value())};
+  agent.self.rank = 1;
+  const auto gate = RankGate::open(agent.port, first).value();
+  std::vector<OwnedFd> silent;  // each may be so for 5 s
+  for (int i = 0; i < 4; ++i) {
+    silent.push_back(connect_tcp(agent.leader, agent.port, seconds_from_now(10), false).value());
+  }
+  std::thread comes([&] { EXPECT_TRUE(come_to_leader(agent, false).ok()); });
+  EXPECT_TRUE(gate->admit(seconds_from_now(15)).ok());
+  comes.join();
+}
+
 TEST(RankGate, gives_a_place_to_the_first_that_is_there) {
   RankHello self = {.build = "1", .launch = "a", .machine = "m", .size = 3};
   const int port = port_of(listen_tcp(0).value());

@@ -21,6 +21,7 @@ struct Frame {
   std::uint64_t bytes = 0;
   static constexpr std::uint32_t kMagic = 0x4b4e5247;  // "GRNK"
 };
+static_assert(sizeof(Frame) == kRankFrameBytes);
 
 // The parts of a pass, as they lie behind each other.
 template <class Visit, class Pass>

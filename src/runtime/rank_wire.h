@@ -16,6 +16,7 @@ namespace glint {
 
 // Counts up with every change of what ranks tell each other.
 inline constexpr std::uint32_t kRankWireVersion = 8;
+inline constexpr int kRankFrameBytes = 16;  // in front of every message
 
 std::string write_pass(const RankPass& pass);
 // Fails on bytes that write_pass() would not write: slices that do not follow each other or do not
