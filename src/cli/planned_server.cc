@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/served_ranks.h"
@@ -70,6 +71,17 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
   return Ok{};
 }
 
+// RankEnv::asked. The model may have another path on each machine, and the same configuration.
+Result<std::map<std::string, std::string>> asked_of(const ServeOptions& options,
+                                                    const PlannedServer& server) {
+  std::map<std::string, std::string> asked = values_of(options, !server.follows());
+  asked.merge(values_of(server.facts.ranks.shape, !server.follows()));
+  GLINT_TRY(const std::string config, read_file(server.model.dir + "/config.json"));
+  asked["a MODEL whose config.json has the checksum"] =
+      formatted("%016llx", static_cast<unsigned long long>(fnv1a(config)));
+  return asked;
+}
+
 // The memory of weights and steps of all ranks of this machine.
 Status plan_model_memory(const ServeOptions& options, PlannedServer& server) {
   ServeFacts& facts = server.facts;
@@ -126,6 +138,9 @@ Result<PlannedServer> find_server(const ServeOptions& options, std::optional<Ran
   GLINT_TRY(facts.ranks, fit_launch(options, facts.config, model.threads,
                                     makes_whole_weights(options, model), server.launch));
   GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
+  if (server.launch) {
+    GLINT_TRY(server.launch->asked, asked_of(options, server));
+  }
   return server;
 }
 

@@ -19,6 +19,7 @@ struct RankEnv {
   int count = 1;            // ranks of this process: `rank` and those after it
   // The variable that its launcher, which stays, has set for it; empty where nobody stays.
   std::string mark = {};
+  std::map<std::string, std::string> asked = {};  // see RankHello
 
   // The same where each of the `size` processes is to have some of `ranks`, as many as the others.
   void deal_out(int ranks);

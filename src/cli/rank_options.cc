@@ -118,6 +118,27 @@ Status fit_balance(const BalanceOptions& options, const ModelConfig& config, Fit
   return Ok{};
 }
 
+std::map<std::string, std::string> values_of(const MeshShape& shape, bool all) {
+  std::map<std::string, std::string> values;
+  for (const auto& [name, size] :
+       {std::pair("--tp", shape.tp), std::pair("--dp", shape.dp), std::pair("--ep", shape.ep),
+        std::pair("--pp", shape.pp), std::pair("--cp", shape.cp)}) {
+    if (all || size != 1) values[name] = str(size);
+  }
+  if (all || shape.reduce_slices != 0) values["--reduce-slices"] = str(shape.num_slices());
+  return values;
+}
+
+std::map<std::string, std::string> values_of(const RunOptions& options, bool all) {
+  std::map<std::string, std::string> values;
+  const RunOptions defaults;
+  if (all || options.dtype != defaults.dtype) values["--dtype"] = options.dtype;
+  if (all || !options.kv_dtype.empty())
+    values["--kv-dtype"] = options.kv_dtype.empty() ? options.dtype : options.kv_dtype;
+  if (all || !options.index.empty()) values["--index"] = index_of(options);
+  return values;
+}
+
 Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOptions& options,
                    const ModelOptions& resolved) {
   if (shape.num_ranks() > 1 && makes_whole_weights(options, resolved)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -111,6 +112,12 @@ Status check_fitted(const FittedShape& fitted, const RunOptions& options);
 
 // Lets experts move in `fitted`, as far as the model and its ranks allow it, which the note says.
 Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted);
+
+// The layout by option, as ranks that are started apart compare it (RankHello): without `all` those
+// parts alone that differ from one rank's.
+std::map<std::string, std::string> values_of(const MeshShape& shape, bool all);
+// Likewise the number formats.
+std::map<std::string, std::string> values_of(const RunOptions& options, bool all);
 
 // Fails where ranks are asked for, `here` of them on this machine, maybe `launched` by another
 // program, of a backend, or of weights, that cannot have them.

@@ -72,7 +72,8 @@ Result<RankHello> hello_of(const RankEnv& env) {
                    .launch = env.launch,
                    .machine = this_machine(),
                    .rank = env.rank,
-                   .size = env.size};
+                   .size = env.size,
+                   .asked = env.asked};
 }
 
 Result<AgentOptions> agent_of(const RankEnv& env) {

@@ -342,8 +342,9 @@ Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shap
   GLINT_TRY_STATUS(check_layout(shape));
   if (options.ranks == "threads" || shape.num_ranks() == 1) return work({}, cli);
   if (cli.is_rank) return run_started_rank(shape, cli, work);
-  GLINT_TRY(const std::optional<RankEnv> env,
+  GLINT_TRY(std::optional<RankEnv> env,
             launched_rank(shape.num_ranks(), "the layout is " + describe(shape), cli));
+  if (env) env->asked = values_of(shape, true);
   const std::jthread launcher = watch_launcher(env);
   if (!env) return supervise(shape, options.max_restarts, cli);
   if (env->rank > 0) return follow_launch(*env, shape, cli, work);

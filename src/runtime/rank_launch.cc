@@ -43,6 +43,11 @@ std::string objection(const RankHello& self, int first, const RankHello& theirs)
   if (theirs.size != self.size) return differ("a group of", self.size, theirs.size);
   if (theirs.rank < first || theirs.rank >= self.size)
     return str("there is no rank ", theirs.rank, " of ", self.size, " to come");
+  for (const auto& [option, value] : theirs.asked) {
+    const auto own = self.asked.find(option);
+    if (own == self.asked.end()) return differ(option.c_str(), "none", value);
+    if (own->second != value) return differ(option.c_str(), own->second, value);
+  }
   return {};
 }
 
@@ -79,7 +84,10 @@ std::string this_machine() {
 }
 
 std::string write_hello(const RankHello& hello) {
-  return dump_json(Json::Object{{"build", hello.build},
+  Json::Object asked;
+  for (const auto& [option, value] : hello.asked) asked.emplace_back(option, value);
+  return dump_json(Json::Object{{"asked", std::move(asked)},
+                                {"build", hello.build},
                                 {"launch", hello.launch},
                                 {"machine", hello.machine},
                                 {"rank", hello.rank},
@@ -100,6 +108,12 @@ Result<RankHello> read_hello(std::string_view text) {
     if (!value || !value->is_int() || value->as_int() < 0 || value->as_int() > 1 << 20)
       return invalid(str("a rank does not say its ", name));
     *to = static_cast<int>(value->as_int());
+  }
+  const Json* const asked = said.find("asked");
+  if (!asked || !asked->is_object()) return invalid("a rank does not say what it asks for");
+  for (const auto& [option, value] : asked->as_object()) {
+    if (!value.is_string()) return invalid(str("a rank does not say its ", option));
+    hello.asked[option] = value.as_string();
   }
   return hello;
 }

@@ -8,6 +8,7 @@
 // another. An agent ends when its leader does.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct RankHello {
   std::string launch;   // the same for all that a launcher started together
   std::string machine;  // the same for processes that can map each other's memory
   int rank = 0, size = 1;
+  // Its command line, as far as all ranks must have it alike: values by option. Rank 0 has a value
+  // for each; others may leave out those that rank 0 decides.
+  std::map<std::string, std::string> asked = {};
 };
 
 // How long ranks wait for each other at first, when machines start at different times, and after
@@ -48,8 +52,9 @@ class RankGate {
   static Result<std::unique_ptr<RankGate>> open(int port, RankHello self, int first = 1);
 
   int first() const { return first_; }
-  // The ranks from first() on, as soon as all are there. Those of another build or size are told
-  // so, and it fails; those of another launch are told so, too, and sent away, as strangers are.
+  // The ranks from first() on, as soon as all are there. Those of another build or size, or
+  // that ask for something else, are told so, and it fails; those of another launch are told so,
+  // too, and sent away, as strangers are.
   Result<std::vector<Newcomer>> admit(Deadline deadline);
   // Whether these can map the memory of this process.
   bool share_machine(const std::vector<Newcomer>& all) const;

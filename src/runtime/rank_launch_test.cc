@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -12,8 +13,12 @@
 namespace glint {
 namespace {
 
-const RankHello kHello = {
-    .build = "1.0", .launch = "torchrun a:1", .machine = "m", .rank = 3, .size = 4};
+const RankHello kHello = {.build = "1.0",
+                          .launch = "torchrun a:1",
+                          .machine = "m",
+                          .rank = 3,
+                          .size = 4,
+                          .asked = {{"--tp", "4"}}};
 
 TEST(RankHello, comes_back_as_it_was) {
   const Result<RankHello> read = read_hello(write_hello(kHello));
@@ -23,6 +28,7 @@ TEST(RankHello, comes_back_as_it_was) {
   EXPECT_EQ(read.value().machine, kHello.machine);
   EXPECT_EQ(read.value().rank, kHello.rank);
   EXPECT_EQ(read.value().size, kHello.size);
+  EXPECT_EQ(read.value().asked, kHello.asked);
 }
 
 TEST(RankHello, of_strangers_is_refused) {
@@ -30,6 +36,8 @@ TEST(RankHello, of_strangers_is_refused) {
   EXPECT_FALSE(read_hello("GET / HTTP/1.1").ok());
   EXPECT_FALSE(read_hello("[]").ok());
   EXPECT_FALSE(read_hello("{}").ok());
+  std::string other = good;
+  EXPECT_FALSE(read_hello(other.replace(other.find("\"4\""), 3, "4")).ok()) << other;
   for (const std::string part : {"\"rank\":3", "\"size\":4", "\"build\":\"1.0\""}) {
     ASSERT_NE(good.find(part), good.npos) << good;
     for (const std::string other : {"\"x\":1", "\"rank\":-1", "\"rank\":\"3\"", "\"build\":null"}) {
@@ -84,6 +92,33 @@ TEST(RankGate, tells_those_of_another_launch_and_goes_on) {
   });
   EXPECT_TRUE(gate->admit(seconds_from_now(10)).ok());
   comes.join();
+}
+
+TEST(RankGate, refuses_what_asks_for_something_else) {
+  const std::map<std::string, std::string> leaders = {{"--pp", "1"}, {"--tp", "2"}};
+  const RankHello first = {
+      .build = "1", .launch = "a", .machine = "m", .size = 2, .asked = leaders};
+  const auto come = [&](std::map<std::string, std::string> asked) {
+    AgentOptions agent = {
+        .self = first, .leader = "127.0.0.1", .port = port_of(listen_tcp(0).value())};
+    agent.self.rank = 1;
+    agent.self.asked = std::move(asked);
+    const auto gate = RankGate::open(agent.port, first).value();
+    std::string heard;
+    std::thread comes([&] {
+      const Result<RankStream> stream = come_to_leader(agent, false);
+      if (!stream.ok()) heard = stream.error().message;
+    });
+    const auto all = gate->admit(seconds_from_now(10));
+    comes.join();
+    EXPECT_EQ(heard, all.ok() ? "" : all.error().message);
+    return heard;
+  };
+  EXPECT_EQ(come(leaders), "");
+  EXPECT_EQ(come({}), "");  // it leaves to rank 0 what this decides
+  EXPECT_EQ(come({{"--pp", "2"}}),
+            "rank 1 has --pp 2, and rank 0 1; start all ranks with the same program and command "
+            "line, and as many --threads");
 }
 
 TEST(RankGate, refuses_another_version_of_the_language) {

@@ -15,7 +15,7 @@
 namespace glint {
 
 // Counts up with every change of what ranks tell each other.
-inline constexpr std::uint32_t kRankWireVersion = 8;
+inline constexpr std::uint32_t kRankWireVersion = 9;
 inline constexpr int kRankFrameBytes = 16;  // in front of every message
 
 std::string write_pass(const RankPass& pass);

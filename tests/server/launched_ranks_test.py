@@ -176,6 +176,19 @@ def a_machine_that_follows_has_a_plan():
 def what_differs_is_refused():
     said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2"], env=variables(0, 3, 1), capture_output=True, text=True, timeout=60)
     assert said.returncode == 2 and "torchrun has started 3 processes, and --tp is 2" in said.stderr, said
+    # Another layout of as many ranks, and a MODEL of another configuration.
+    with tempfile.TemporaryDirectory() as top:
+        other = shutil.copytree(MODEL, pathlib.Path(top, "other"))
+        (other / "config.json").write_text((other / "config.json").read_text() + "\n")
+        for words, why in (((MODEL, "--pp", "2"), "rank 1 has --pp 2, and rank 0 1;"),
+                           ((MODEL, "--tp", "2", "--kv-dtype", "fp8"), "rank 1 has --kv-dtype fp8, and rank 0 bf16;"),
+                           ((str(other), "--tp", "2"), "rank 1 has a MODEL whose config.json has the checksum ")):
+            port = free_port()
+            both = [subprocess.Popen([GLINT, "serve", *one, *map(str, FLAGS)], env=variables(rank, 2, port), stderr=subprocess.PIPE, text=True)
+                    for rank, one in enumerate(((MODEL, "--tp", "2"), words))]
+            for process in both:
+                said = process.communicate(timeout=60)[1]
+                assert process.returncode == 2 and why in said, said
     # A program of other bytes, though of the same version.
     port, copy = free_port(), os.path.join(os.path.dirname(os.path.abspath(GLINT)), f"another_glint_{os.getpid()}")
     shutil.copy(GLINT, copy)
