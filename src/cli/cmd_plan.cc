@@ -22,7 +22,7 @@ namespace {
 
 struct DeviceOptions {
   std::string device = "h200";
-  int tp = 0, ep = 1, dp = 1, pp = 1, cp = 1;
+  int tp = 0, ep = 1, dp = 1, pp = 1, cp = 1, reduce_slices = 0;
   std::optional<int> count;
   std::optional<double> gpu_memory_utilization, mem_fraction_static;
   std::string kv_cache_memory;
@@ -36,11 +36,15 @@ struct DeviceOptions {
       "devices; of --device cpu, machines of this size (default: 8, or as many as divide "
       "the heads; cpu: 1, with --k8s and --slurm one for each rank)");
     v("tp,tensor-parallel-size=N", tp,
-      "ranks that divide each matrix (default: the devices that dp and pp leave)");
-    v("ep=N", ep, "ranks among which whole experts are dealt out: 1, or tp x dp");
+      "ranks that divide each matrix (default: the devices that dp and pp leave; 1 with --ep or "
+      "--cp alone)");
+    v("ep=N", ep,
+      "ranks among which whole experts are dealt out: 1, or tp x dp; without these, as many "
+      "shards");
     v("dp=N", dp, "shards with sequences and a cache of their own");
     v("pp=N", pp, "stages of whole layers");
-    v("cp=N", cp, "shards that share each sequence: a divisor of dp");
+    v("cp=N", cp, "shards that share each sequence: a divisor of dp, or without it as many shards");
+    v("reduce-slices=N", reduce_slices, "slices that sums of products are cut in (default: --tp)");
     v("gpu-memory-utilization=X", gpu_memory_utilization,
       "share of a device's memory for weights, activations and cache (default: 0.9)");
     v("mem-fraction-static=X", mem_fraction_static,
@@ -162,10 +166,19 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
   return s;
 }
 
+// As a server has it; tp 0: it is to be settled.
+MeshShape layout_of(const Options& o) {
+  MeshShape layout = shape_of({.tp = o.tp ? o.tp : 1, .pp = o.pp, .reduce_slices = o.reduce_slices},
+                              {.dp = o.dp, .ep = o.ep, .cp = o.cp});
+  if (o.tp == 0 && layout.dp == o.dp) layout.tp = 0;
+  return layout;
+}
+
 Status check_ranges(const Options& o) {
   GLINT_TRY_STATUS(check_range("count", o.count.value_or(1), 1, 1024));
-  GLINT_TRY_STATUS(
-      check_sizes({.tp = o.tp ? o.tp : 1, .cp = o.cp, .ep = o.ep, .pp = o.pp, .dp = o.dp}));
+  MeshShape layout = layout_of(o);
+  if (layout.tp == 0) layout.tp = 1;
+  GLINT_TRY_STATUS(check_sizes(layout));
   GLINT_TRY_STATUS(check_range("input-len", o.input_len, 1, 1 << 20));
   GLINT_TRY_STATUS(check_range("output-len", o.output_len, 1, 1 << 20));
   GLINT_TRY_STATUS(check_range("drafts", o.drafts, 0, 64));
@@ -217,6 +230,7 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
                                     std::pair("--ep", d.layout.ep), std::pair("--cp", d.layout.cp),
                                     std::pair("--pp", d.layout.pp)})
     add(ranks != 1, name, ranks);
+  add(d.layout.reduce_slices != 0, "--reduce-slices", d.layout.reduce_slices);
   add(o.dtype != "bf16", "--dtype", o.dtype);
   add(o.kv_dtype != o.dtype, "--kv-dtype", o.kv_dtype);
   add(o.index != index_of({.dtype = o.dtype}), "--index", o.index);
@@ -242,11 +256,12 @@ Deployment with_useful_cache(Deployment plan) {
   return plan;
 }
 
-// Divides the heads among the devices that dp and pp leave: all that were asked for, or else as
-// many as can.
+// Where tp is open, divides the heads among the devices that dp and pp leave: all that were asked
+// for, or else as many as can.
 Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions& d) {
   const std::int64_t heads = config.num_attention_heads;
-  const int others = o.dp * o.pp, left = std::max(1, d.count / others);
+  const int others = d.layout.dp * d.layout.pp;
+  const int left = d.layout.tp ? 1 : std::max(1, d.count / others);
   int tp = left;
   while (heads % tp) --tp;
   if (o.count && tp != left) {
@@ -264,15 +279,15 @@ Status run(const Options& o, Cli& cli) {
   GLINT_TRY_STATUS(check_launch(o));
   const bool launches = o.k8s || o.slurm;
   const bool on_gpus = o.device != "cpu";
-  const int ranks = launches ? std::max(o.tp, 1) * o.dp * o.pp : 1;
-  DeploymentOptions d = {.model = o.model, .count = o.count.value_or(on_gpus ? 8 : ranks)};
+  DeploymentOptions d = {.model = o.model, .layout = layout_of(o)};
+  const int ranks = launches ? std::max(o.tp, 1) * d.layout.dp * d.layout.pp : 1;
+  d.count = o.count.value_or(on_gpus ? 8 : ranks);
   const std::optional<DeviceModel> device = find_device(o.device);
   if (!device) {
     return invalid(str("--device ", quoted(o.device), " is not known; use ", device_names()));
   }
   d.device = *device;
   GLINT_TRY(const Subject subject, find_subject(o, cli));
-  d.layout = {.tp = o.tp, .cp = o.cp, .ep = o.ep, .pp = o.pp, .dp = o.dp};
   if (!o.tp) GLINT_TRY_STATUS(settle_tp(o, subject.config, d));
   const int machines = ceil_div(d.count, d.device.per_machine);
   if (launches && d.count % machines != 0) {

@@ -102,7 +102,8 @@ Status check_shape(const MeshShape& shape) {
   const int stage = shape.tp * shape.dp;
   if (shape.ep != 1 && shape.ep != stage) {
     return invalid(str("ep is ", shape.ep, ", but experts are shared by all ", stage,
-                       " ranks of a stage or by none; set ep to ", stage, " or to 1"));
+                       " ranks of a stage or by none; set ep to ",
+                       stage > 1 ? str(stage, " or to 1") : "1"));
   }
   if (shape.moves_experts && shape.ep == 1) {
     return invalid("experts move between ranks that share them, but ep is 1; set it to more");

@@ -69,6 +69,8 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
   EXPECT_EQ(refusal({.ep = 2, .dp = 4}),
             "ep is 2, but experts are shared by all 4 ranks of a stage or by none; set ep to 4 or "
             "to 1");
+  EXPECT_EQ(refusal({.ep = 2}),
+            "ep is 2, but experts are shared by all 1 ranks of a stage or by none; set ep to 1");
   EXPECT_EQ(refusal({.cp = 4, .dp = 6}),
             "cp is 4, but must divide dp, which is 6: as many shards share each sequence; set cp "
             "to 6, or dp to 4");

@@ -88,7 +88,7 @@ Json floor_json(const Floor& floor) {
 }
 
 Json layout_json(const MeshShape& l) {
-  return Json::Object{{"tp", l.tp}, {"ep", l.ep}, {"dp", l.dp}, {"pp", l.pp}};
+  return Json::Object{{"tp", l.tp}, {"ep", l.ep}, {"dp", l.dp}, {"pp", l.pp}, {"cp", l.cp}};
 }
 
 }  // namespace

@@ -68,6 +68,11 @@ def several_machines():
         check(fits["count"] == count, "as many devices as can divide the heads", fits["count"])
     text = run("plan", "zai-org/GLM-5-FP8", "--device", "cpu", "--count", 16).stdout
     check("hosts of" not in text, "machines are hosts", text)
+    for alone in ("--ep", "--cp"):  # as many shards, as servers have them
+        said = json.loads(output("plan", MODEL, "--device", "cpu", "--count", 2, alone, 2, "--json"))["layout"]
+        check(said == {"tp": 1, "ep": 1, "dp": 2, "pp": 1, "cp": 1} | {alone[2:]: 2}, alone, said)
+    slices = output("plan", MODEL, "--device", "cpu", "--count", 2, "--tp", 2, "--reduce-slices", 4, "--slurm")
+    check(" --tp 2 --reduce-slices 4 " in slices, "slices", slices)
     refused("plan", MODEL, "--device", "cpu", "--tp", 2, words=["tp 2 is 2 ranks", "1 devices (--count)"])
 
 
@@ -173,11 +178,11 @@ def refusals():
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
     refused("plan", MODEL, "--device", "h200", "--count", 8, words=["--count is 8", "4 heads", "set it to 4"])
-    refused("plan", "zai-org/GLM-5", "--cp", 4, words=["cp is 4"])
+    refused("plan", "zai-org/GLM-5", "--cp", 4, "--dp", 2, words=["cp is 4"])
     refused("plan", "zai-org/GLM-5", "--threads", 4, words=["--threads", "--device cpu"])
     refused("plan", "zai-org/GLM-5", "--concurrency", 65537, words=["--concurrency is 65537"])
     refused("plan", "zai-org/GLM-5", "--mem-fraction-static", 1.5, words=["--mem-fraction-static is 1.5"])
-    refused("plan", "zai-org/GLM-5", "--ep", 4, words=["set ep to 8 or to 1"])
+    refused("plan", "zai-org/GLM-5", "--ep", 4, "--tp", 8, words=["set ep to 8 or to 1"])
     refused("plan", "zai-org/GLM-5", "--max-model-len", "1M", words=["202752 positions"])
 
 
