@@ -198,6 +198,16 @@ Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options) {
   return env;
 }
 
+std::vector<std::string> ignored_nodes(const NodeOptions& options) {
+  std::vector<std::string> out;
+  if (options.nnodes != 1) return out;
+  const std::string why = " (there is one machine; --nnodes says how many)";
+  if (!options.master_addr.empty()) out.push_back(str("--master-addr ", options.master_addr, why));
+  if (options.master_port != NodeOptions().master_port)
+    out.push_back(str("--master-port ", options.master_port, why));
+  return out;
+}
+
 Result<std::optional<RankEnv>> read_rank_env(const std::map<std::string, std::string>& variables,
                                              int ranks) {
   const Variables v(variables);

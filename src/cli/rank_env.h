@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -51,6 +52,9 @@ inline constexpr const char* kNodes = "--nnodes";
 
 // The process of a machine; none: there is but one machine.
 Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options);
+
+// Options of an only machine that say where the others meet it.
+std::vector<std::string> ignored_nodes(const NodeOptions& options);
 
 // Nothing where no launcher started this process, or it alone. `ranks`: how many there are to be,
 // for launchers that tell a process its rank and no more. In this order:

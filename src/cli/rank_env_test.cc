@@ -175,6 +175,11 @@ TEST(RankEnv, of_machines_by_the_command_line) {
     EXPECT_EQ(met.port, port);
   }
   EXPECT_FALSE(read_nodes({}).value());
+  EXPECT_TRUE(ignored_nodes({}).empty());
+  EXPECT_TRUE(ignored_nodes({.nnodes = 2, .master_addr = "a", .master_port = 1}).empty());
+  const std::string why = " (there is one machine; --nnodes says how many)";
+  EXPECT_EQ(ignored_nodes({.master_addr = "a", .master_port = 1}),
+            (std::vector<std::string>{"--master-addr a" + why, "--master-port 1" + why}));
   const auto error = [](const NodeOptions& options) { return read_nodes(options).error().message; };
   EXPECT_EQ(error({.nnodes = 0}), "--nnodes is 0; it must be from 1 to 65536");
   EXPECT_EQ(error({.nnodes = 2, .node_rank = 2}),

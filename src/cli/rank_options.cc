@@ -154,6 +154,7 @@ Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const Model
                                           const OpenedModel& opened, Cli& cli,
                                           const Decorate& decorate) {
   const MeshShape& shape = resolved.shape;
+  GLINT_TRY_STATUS(check_sizes(shape));
   GLINT_TRY_STATUS(check_shape(shape));
   GLINT_TRY_STATUS(check_ranks(shape, shape.num_ranks(), false, options, resolved));
   GLINT_TRY(BackendOptions each, backend_options(options, cli));

@@ -148,7 +148,7 @@ def ranks_say_what_one_says(folder):
     refused("score", MODEL, "--ids", ids, "--json", "--ep", 2, "--dp", 3, words=["ep is 2", "3 ranks"])
     refused("score", MODEL, "--ids", ids, "--json", "--cp", 2, "--dp", 3, words=["cp is 2", "dp, which is 3"])
     refused("score", MODEL, "--ids", ids, "--json", "--pp", 99, words=["pp is 99", "5 layers"])
-    refused("score", MODEL, "--ids", ids, "--json", "--dp", 0, words=["dp 0"])
+    refused("score", MODEL, "--ids", ids, "--json", "--dp", 0, words=["--dp is 0; it must be from 1"])
     refused("score", MODEL, "--ids", ids, "--json", "--tp", 3, words=["num_attention_heads (4)", "set it to 2"])
     refused("score", MODEL, "--ids", ids, "--json", "--tp", 2, "--dp", 2, "--ep", 2, words=["ep is 2", "4 ranks", "set ep to 4"])
     refused("score", MODEL, "--ids", ids, "--json", "--tp", 2, "--reduce-slices", 3, words=["reduce-slices is 3", "tp (2)"])
