@@ -17,7 +17,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, LedLayoutOptions {
+struct Options : RunOptions, LayoutOptions {
   std::string ref, ref_dtype, ref_kv_dtype, ref_index;
   std::string text, ids, html, tmp;
   std::optional<std::int64_t> context;
@@ -28,7 +28,8 @@ struct Options : RunOptions, LedLayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    LedLayoutOptions::visit(v);
+    RankOptions::visit(v);
+    ShardOptions::visit(v, "shards, each with sequences and a cache of its own");
     v.section("Reference");
     v("ref=MODEL", ref,
       "the model to compare with; MODEL itself where only the arithmetic differs");
@@ -68,13 +69,6 @@ Status check_options(const Options& options) {
   }
   GLINT_TRY_STATUS(check_least("context", context_of(options), 2));
   GLINT_TRY_STATUS(check_least("layer-rows", options.layer_rows, 0));
-  const char* const apart = options.pp > 1 ? "each stage has the residual streams of its own layers"
-                            : options.cp > 1 ? "each shard has those of its own rows"
-                                             : nullptr;
-  if (options.layer_rows > 0 && apart) {
-    return invalid(str(options.pp > 1 ? "--pp is " : "--cp is ", std::max(options.pp, options.cp),
-                       ", and ", apart, "; set --layer-rows to 0"));
-  }
   return Ok{};
 }
 
@@ -151,9 +145,8 @@ Result<EvaluatedModel> describe(const Found& model) {
   return out;
 }
 
-// A model, and the other ranks' parts of it.
-Result<LedRanks> load(const Found& model, const LayoutOptions& layout, Cli& cli) {
-  return load_led_ranks(layout, model.run, model.resolved, model.opened, cli);
+Result<std::unique_ptr<Ranks>> load(const Found& model, const LayoutOptions& layout, Cli& cli) {
+  return load_fitted_ranks(layout, model.run, model.resolved, model.opened, cli);
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -181,22 +174,30 @@ Status run(const Options& options, Cli& cli) {
   // The reference is gone from memory before the model is loaded.
   std::optional<Recording> recording;
   {
-    GLINT_TRY(const LedRanks loaded, load(*reference, options, cli));
+    GLINT_TRY(const std::unique_ptr<Ranks> loaded, load(*reference, options, cli));
     GLINT_TRY(report.reference, describe(*reference));
     Progress progress("reference", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };
-    GLINT_TRY(recording, record_reference(loaded.first(), text, eval));
+    GLINT_TRY(recording, record_reference(*loaded, text, eval));
     reference.reset();
   }
+  Json ranks;  // of the model
   {
-    GLINT_TRY(const LedRanks loaded, load(model, options, cli));
+    GLINT_TRY(const std::unique_ptr<Ranks> loaded, load(model, options, cli));
     GLINT_TRY(report.model, describe(model));
     Progress progress("model", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };
-    GLINT_TRY(report.result, compare_with(*recording, loaded.first(), text, eval));
+    GLINT_TRY(report.result, compare_with(*recording, *loaded, text, eval));
+    if (options.json) ranks = to_json(*loaded);
   }
   // Before the page: a disk that has become full costs no result.
-  cli.console.print(options.json ? dump_json(eval_json(report)) + "\n" : eval_table(report));
+  if (options.json) {
+    Json result = eval_json(report);
+    result.set("ranks", std::move(ranks));
+    cli.console.print(dump_json(result) + "\n");
+  } else {
+    cli.console.print(eval_table(report));
+  }
   return options.html.empty() ? Status(Ok{}) : write_file_atomic(options.html, eval_html(report));
 }
 

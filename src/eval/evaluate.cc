@@ -2,137 +2,186 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
+#include <optional>
 
 #include "base/statistics.h"
 #include "base/str.h"
 #include "eval/divergence.h"
-#include "runtime/score.h"
+#include "runtime/score_ranks.h"
 
 namespace glint {
 namespace {
 
-// `wanted` of `total` rows, evenly spaced.
-class RowSample {
+// The numbers of a text: which rows have some, and where they lie in the file, one kind behind the
+// other, each in the order of the text.
+class RowPlaces {
  public:
-  RowSample(std::int64_t wanted, std::int64_t total)
-      : wanted_(std::min(wanted, total)), total_(total) {}
+  RowPlaces(const TokenSequences& text, std::int64_t layer_rows, const ModelConfig& config)
+      : total_(count_tokens(text)),
+        sampled_(std::min(layer_rows, total_)),
+        layers_(config.num_hidden_layers + 1),
+        width_(config.hidden_size),
+        vocab_(config.vocab_size) {
+    for (const std::vector<TokenId>& ids : text) {
+      begins_.push_back({tokens_, rows_});
+      tokens_ += std::ssize(ids);
+      rows_ += std::max<std::int64_t>(std::ssize(ids) - 1, 0);
+    }
+  }
 
-  bool has(std::int64_t row) const { return (row + 1) * wanted_ / total_ > row * wanted_ / total_; }
-  std::int64_t size() const { return wanted_; }
+  std::int64_t rows() const { return rows_; }  // that predict a token of the text
+  std::int64_t sampled() const { return sampled_; }
+  std::int64_t hidden_rows() const { return layers_ * sampled_; }
+  std::int64_t size() const { return hidden_rows() * width_ + rows_ * vocab_; }
+
+  // Which of rows() predicts from this position of sequence `i`.
+  std::int64_t row(std::size_t i, std::int64_t position) const { return begins_[i].row + position; }
+  // Which of hidden_rows() is this layer's there; none: it is not sampled. They are evenly spaced.
+  std::optional<std::int64_t> hidden_row(int layer, std::size_t i, std::int64_t position) const {
+    const std::int64_t token = begins_[i].token + position, at = token * sampled_ / total_;
+    if ((token + 1) * sampled_ / total_ == at) return {};
+    return layer * sampled_ + at;
+  }
+  std::int64_t place_of_row(std::int64_t row) const {
+    return hidden_rows() * width_ + row * vocab_;
+  }
+  std::int64_t place_of_hidden(std::int64_t row) const { return row * width_; }
 
  private:
-  std::int64_t wanted_, total_;
-};
-
-// Receives the rows of one sequence, in the same order in both passes: hidden states of sampled
-// rows, then logits of the rows that predict.
-struct RowVisitor {
-  std::function<Status(int layer, std::span<const float> hidden)> hidden;
-  std::function<Status(std::int64_t position, std::span<const float> logits)> logits;
-};
-
-Status visit_rows(LoadedModel& model, const TokenSequences& text, const EvalOptions& options,
-                  const std::function<RowVisitor(const std::vector<TokenId>&)>& visitor_of) {
-  const std::int64_t width = model.config().hidden_size, vocab = model.config().vocab_size;
-  const RowSample sample(options.layer_rows, count_tokens(text));
-  std::int64_t begin = 0;  // of the sequence, among all rows
-  Status status = Ok{};    // the first failure; it ends the run after its sequence
-  const auto keep = [&](Status next) {
-    if (status.ok()) status = std::move(next);
+  struct Begin {
+    std::int64_t token, row;
   };
-  std::int64_t longest = 0;
-  for (const std::vector<TokenId>& ids : text) longest = std::max(longest, std::ssize(ids));
-  GLINT_TRY_STATUS(reserve_scores(model, longest, {.chunk = options.chunk}));
-  for (const std::vector<TokenId>& ids : text) {
-    const RowVisitor visitor = visitor_of(ids);
-    const std::int64_t T = static_cast<std::int64_t>(ids.size());
+  const std::int64_t total_, sampled_, layers_, width_, vocab_;
+  std::int64_t tokens_ = 0, rows_ = 0;
+  std::vector<Begin> begins_;  // of each sequence
+};
+
+// Receives the rows of a text, several at a time.
+struct RowVisitor {
+  std::function<Status(std::int64_t row, std::span<const float> hidden)> hidden;
+  std::function<Status(std::size_t i, std::int64_t position, std::span<const float> logits)> logits;
+};
+
+Status visit_rows(const ScoredModel& model, const TokenSequences& text, const EvalOptions& options,
+                  const RowPlaces& places, const RowVisitor& visitor) {
+  const std::int64_t width = model.first().config().hidden_size;
+  const std::int64_t vocab = model.first().config().vocab_size;
+  std::mutex mutex;
+  std::optional<Error> failure;  // the first; it ends the run after its step
+  const auto keep = [&](const Status& status) {
+    const std::lock_guard lock(mutex);
+    if (!status.ok() && !failure) failure = status.error();
+  };
+  const auto sinks_of = [&](std::size_t i) {
     ScoreSinks sinks;
-    if (sample.size() > 0) {
-      sinks.hidden = [&](int layer, std::int64_t first, std::span<const float> rows) {
-        for (std::int64_t r = 0; r * width < static_cast<std::int64_t>(rows.size()); ++r) {
-          if (sample.has(begin + first + r))
-            keep(visitor.hidden(layer, rows.subspan(r * width, width)));
+    if (places.sampled() > 0) {
+      sinks.hidden = [&, i](int layer, std::int64_t first, std::span<const float> rows) {
+        for (std::int64_t r = 0; r * width < std::ssize(rows); ++r) {
+          if (const auto row = places.hidden_row(layer, i, first + r))
+            keep(visitor.hidden(*row, rows.subspan(r * width, width)));
         }
       };
     }
-    sinks.logits = [&](std::int64_t first, std::span<const float> rows) {
-      const std::int64_t count = static_cast<std::int64_t>(rows.size()) / vocab;
-      for (std::int64_t r = 0; r < std::min(count, T - 1 - first); ++r)
-        keep(visitor.logits(first + r, rows.subspan(r * vocab, vocab)));
+    sinks.logits = [&, i](std::int64_t first, std::span<const float> rows) {
+      const std::int64_t count = std::ssize(rows) / vocab;
+      for (std::int64_t r = 0; r < std::min(count, std::ssize(text[i]) - 1 - first); ++r)
+        keep(visitor.logits(i, first + r, rows.subspan(r * vocab, vocab)));
       if (options.progress) options.progress(count);
     };
-    GLINT_TRY_STATUS(score_reserved(model, ids, {.chunk = options.chunk}, sinks));
-    if (!status.ok()) return status;
-    begin += T;
-  }
-  return Ok{};
+    return sinks;
+  };
+  const auto goes_on = [&](std::int64_t) {
+    const std::lock_guard lock(mutex);
+    return !failure;
+  };
+  const Status status = model.score(text, {.chunk = options.chunk, .done = goes_on}, sinks_of);
+  return failure ? Status(*failure) : status;
 }
 
-// Means and errors from what the rows gave.
+// Means and errors of rows, added in the order of the text, in whichever they came.
 class Comparison {
  public:
-  Comparison(int layers, std::int64_t width) : error_(layers + 1), norm_(layers + 1), ref_(width) {}
+  explicit Comparison(const RowPlaces& places)
+      : places_(places),
+        rows_(static_cast<std::size_t>(places.rows())),
+        moved_(static_cast<std::size_t>(places.hidden_rows())) {}
 
-  // The reference's part is read from `file`.
-  Status add_hidden(SpillFile& file, int layer, std::span<const float> hidden) {
-    GLINT_TRY_STATUS(file.read(ref_));
-    for (std::size_t i = 0; i < ref_.size(); ++i) {
-      const double want = ref_[i], difference = hidden[i] - want;
-      error_[layer] += difference * difference;
-      norm_[layer] += want * want;
+  Status add_hidden(std::int64_t row, std::span<const float> want, std::span<const float> hidden) {
+    Moved moved;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      const double difference = static_cast<double>(hidden[i]) - want[i];
+      moved.error += difference * difference;
+      moved.norm += static_cast<double>(want[i]) * want[i];
     }
+    moved_[static_cast<std::size_t>(row)] = moved;
     return Ok{};
   }
 
-  Status add_row(std::int64_t position, TokenId target, const RowDivergence& row) {
+  Status add_row(std::size_t i, std::int64_t position, const RowDivergence& row) {
     if (!std::isfinite(row.kl) || !std::isfinite(row.nll)) {
       return invalid(str("the ", std::isfinite(row.ref_nll) ? "model" : "reference",
                          "'s logits at position ", position,
                          " are not finite; "
                          "`glint inspect --verify` finds NaN and infinity among weights"));
     }
-    ref_nll_ += row.ref_nll;
-    nll_ += row.nll;
-    const double difference = row.nll - row.ref_nll;
-    difference_squares_ += difference * difference;
-    sum_kl_ += row.kl;
-    ref_hits_ += row.ref_top == target;
-    hits_ += row.top == target;
-    same_ += row.ref_top == row.top;
-    out_.kl.push_back(static_cast<float>(row.kl));
-    out_.position.push_back(static_cast<std::int32_t>(position));
+    rows_[static_cast<std::size_t>(places_.row(i, position))] = row;
     return Ok{};
   }
 
-  Evaluation finish(const TokenSequences& text, std::int64_t layer_rows) {
-    const double n = static_cast<double>(out_.kl.size());
-    out_.sequences = static_cast<std::int64_t>(text.size());
-    out_.rows = static_cast<std::int64_t>(out_.kl.size());
-    out_.ref_perplexity = std::exp(ref_nll_ / n);
-    out_.perplexity = std::exp(nll_ / n);
-    out_.ref_top1 = ref_hits_ / n;
-    out_.top1 = hits_ / n;
-    out_.same_top1 = same_ / n;
-    out_.nll_difference = (nll_ - ref_nll_) / n;
-    const double variance = difference_squares_ / n - out_.nll_difference * out_.nll_difference;
-    out_.nll_difference_error = std::sqrt(std::max(variance, 0.0) / n);
-    out_.mean_kl = sum_kl_ / n;
-    std::vector<float> sorted = out_.kl;
-    out_.median_kl = quantile(sorted, 0.5);
-    out_.p99_kl = quantile(sorted, 0.99);
-    out_.max_kl = quantile(sorted, 1);
-    out_.layer_rows = layer_rows;
-    for (std::size_t i = 0; layer_rows > 0 && i < error_.size(); ++i)
-      out_.layer_error.push_back(norm_[i] > 0 ? std::sqrt(error_[i] / norm_[i]) : 0);
-    return std::move(out_);
+  Evaluation finish(const TokenSequences& text) const {
+    Evaluation out;
+    out.sequences = std::ssize(text);
+    out.rows = places_.rows();
+    double ref_nll = 0, nll = 0, kl = 0, squares = 0, ref_hits = 0, hits = 0, same = 0;
+    for (const std::vector<TokenId>& ids : text) {
+      for (std::size_t position = 0; position + 1 < ids.size(); ++position) {
+        const RowDivergence& row = rows_[out.kl.size()];
+        ref_nll += row.ref_nll;
+        nll += row.nll;
+        squares += (row.nll - row.ref_nll) * (row.nll - row.ref_nll);
+        kl += row.kl;
+        ref_hits += row.ref_top == ids[position + 1];
+        hits += row.top == ids[position + 1];
+        same += row.ref_top == row.top;
+        out.kl.push_back(static_cast<float>(row.kl));
+        out.position.push_back(static_cast<std::int32_t>(position));
+      }
+    }
+    const double n = static_cast<double>(out.rows);
+    out.ref_perplexity = std::exp(ref_nll / n);
+    out.perplexity = std::exp(nll / n);
+    out.ref_top1 = ref_hits / n;
+    out.top1 = hits / n;
+    out.same_top1 = same / n;
+    out.nll_difference = (nll - ref_nll) / n;
+    const double variance = squares / n - out.nll_difference * out.nll_difference;
+    out.nll_difference_error = std::sqrt(std::max(variance, 0.0) / n);
+    out.mean_kl = kl / n;
+    std::vector<float> sorted = out.kl;
+    out.median_kl = quantile(sorted, 0.5);
+    out.p99_kl = quantile(sorted, 0.99);
+    out.max_kl = quantile(sorted, 1);
+    out.layer_rows = places_.sampled();
+    const auto sampled = static_cast<std::size_t>(places_.sampled());
+    for (std::size_t begin = 0; begin < moved_.size(); begin += sampled) {
+      Moved layer;
+      for (std::size_t row = begin; row < begin + sampled; ++row) {
+        layer.error += moved_[row].error;
+        layer.norm += moved_[row].norm;
+      }
+      out.layer_error.push_back(layer.norm > 0 ? std::sqrt(layer.error / layer.norm) : 0);
+    }
+    return out;
   }
 
  private:
-  Evaluation out_;
-  double ref_nll_ = 0, nll_ = 0, difference_squares_ = 0, sum_kl_ = 0;
-  double ref_hits_ = 0, hits_ = 0, same_ = 0;
-  std::vector<double> error_, norm_;  // per layer: sums of squares
-  std::vector<float> ref_;
+  struct Moved {
+    double error = 0, norm = 0;  // sums of squares
+  };
+  const RowPlaces& places_;
+  std::vector<RowDivergence> rows_;
+  std::vector<Moved> moved_;  // by layer and sampled row
 };
 
 Status check_comparable(const ModelConfig& ref, const std::string& dir, const ModelConfig& model,
@@ -168,46 +217,64 @@ Status check_evaluation(const ModelConfig& reference, const std::string& dir,
   return Ok{};
 }
 
-Result<Recording> record_reference(LoadedModel& reference, const TokenSequences& text,
-                                   const EvalOptions& options) {
-  GLINT_TRY_STATUS(check_predicts(text));
-  const ModelConfig& config = reference.config();
-  const std::int64_t rows = count_tokens(text) - std::ssize(text);
-  const std::int64_t sampled = std::min(options.layer_rows, count_tokens(text));
-  const std::int64_t values =
-      rows * config.vocab_size + sampled * (config.num_hidden_layers + 1) * config.hidden_size;
-  GLINT_TRY(SpillFile file, SpillFile::create(options.tmp_dir, 4 * values));
-  const auto spill = [&](const std::vector<TokenId>&) {
-    return RowVisitor{
-        .hidden = [&](int, std::span<const float> hidden) { return file.write(hidden); },
-        .logits = [&](std::int64_t, std::span<const float> row) { return file.write(row); }};
-  };
-  GLINT_TRY_STATUS(visit_rows(reference, text, options, spill));
-  GLINT_TRY_STATUS(file.rewind());
-  return Recording{.file = std::move(file), .name = reference.options().dir, .config = config};
+Status ScoredModel::score(const TokenSequences& text, const ScoreOptions& options,
+                          const std::function<ScoreSinks(std::size_t)>& sinks) const {
+  if (ranks_) {
+    GLINT_TRY_STATUS(glint::score(*ranks_, text, options, sinks));
+    return Ok{};
+  }
+  std::int64_t longest = 0;
+  for (const std::vector<TokenId>& ids : text) longest = std::max(longest, std::ssize(ids));
+  GLINT_TRY_STATUS(reserve_scores(first_, longest, options));
+  for (std::size_t i = 0; i < text.size(); ++i)
+    GLINT_TRY_STATUS(score_reserved(first_, text[i], options, sinks(i)));
+  return Ok{};
 }
 
-Result<Evaluation> compare_with(Recording& recording, LoadedModel& model,
+Result<Recording> record_reference(const ScoredModel& reference, const TokenSequences& text,
+                                   const EvalOptions& options) {
+  GLINT_TRY_STATUS(check_predicts(text));
+  const ModelConfig& config = reference.first().config();
+  const RowPlaces places(text, options.layer_rows, config);
+  GLINT_TRY(
+      SpillFile file,
+      SpillFile::create(options.tmp_dir, places.size() * static_cast<std::int64_t>(sizeof(float))));
+  const RowVisitor spill = {
+      .hidden = [&](std::int64_t row,
+                    auto hidden) { return file.write(places.place_of_hidden(row), hidden); },
+      .logits =
+          [&](std::size_t i, std::int64_t position, auto logits) {
+            return file.write(places.place_of_row(places.row(i, position)), logits);
+          }};
+  GLINT_TRY_STATUS(visit_rows(reference, text, options, places, spill));
+  return Recording{
+      .file = std::move(file), .name = reference.first().options().dir, .config = config};
+}
+
+Result<Evaluation> compare_with(const Recording& recording, const ScoredModel& model,
                                 const TokenSequences& text, const EvalOptions& options) {
-  GLINT_TRY_STATUS(
-      check_comparable(recording.config, recording.name, model.config(), model.options().dir));
-  GLINT_TRY_STATUS(recording.file.rewind());
-  Comparison comparison(recording.config.num_hidden_layers, recording.config.hidden_size);
-  std::vector<float> ref(static_cast<std::size_t>(recording.config.vocab_size));
-  const auto compare = [&](const std::vector<TokenId>& ids) {
-    return RowVisitor{
-        .hidden =
-            [&](int layer, std::span<const float> hidden) {
-              return comparison.add_hidden(recording.file, layer, hidden);
-            },
-        .logits = [&](std::int64_t position, std::span<const float> logits) -> Status {
-          GLINT_TRY_STATUS(recording.file.read(ref));
-          const TokenId target = ids[position + 1];
-          return comparison.add_row(position, target, compare_rows(ref, logits, target));
-        }};
+  GLINT_TRY_STATUS(check_comparable(recording.config, recording.name, model.first().config(),
+                                    model.first().options().dir));
+  const RowPlaces places(text, options.layer_rows, recording.config);
+  Comparison comparison(places);
+  const auto read = [&](std::int64_t place, std::size_t size) -> Result<std::vector<float>> {
+    std::vector<float> values(size);
+    GLINT_TRY_STATUS(recording.file.read(place, values));
+    return values;
   };
-  GLINT_TRY_STATUS(visit_rows(model, text, options, compare));
-  return comparison.finish(text, std::min(options.layer_rows, count_tokens(text)));
+  const RowVisitor compare = {
+      .hidden = [&](std::int64_t row, std::span<const float> hidden) -> Status {
+        GLINT_TRY(const auto want, read(places.place_of_hidden(row), hidden.size()));
+        return comparison.add_hidden(row, want, hidden);
+      },
+      .logits = [&](std::size_t i, std::int64_t position, std::span<const float> logits) -> Status {
+        GLINT_TRY(const auto ref,
+                  read(places.place_of_row(places.row(i, position)), logits.size()));
+        const TokenId target = text[i][static_cast<std::size_t>(position) + 1];
+        return comparison.add_row(i, position, compare_rows(ref, logits, target));
+      }};
+  GLINT_TRY_STATUS(visit_rows(model, text, options, places, compare));
+  return comparison.finish(text);
 }
 
 }  // namespace glint

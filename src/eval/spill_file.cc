@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/disk_space.h"
 #include "base/str.h"
@@ -14,46 +15,51 @@ namespace {
 
 constexpr const char* kRemedy = "; name a larger disk with --tmp DIR";
 
+// All of `bytes`, at float number `first`, by calls of `move`, which are pwrite or pread.
+template <class Bytes, class Move>
+bool move_all(std::int64_t first, Bytes bytes, Move move) {
+  for (auto at = static_cast<off_t>(first * sizeof(float)); !bytes.empty();) {
+    const ssize_t n = move(bytes.data(), bytes.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    at += n;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<SpillFile> SpillFile::create(const std::string& dir, std::int64_t bytes) {
   if (const Status room = check_free_space(dir + "/", bytes); !room.ok())
     return Error{room.error().code, room.error().message + kRemedy};
   std::string path = dir + "/glint-spill-XXXXXX";
-  const int fd = ::mkstemp(path.data());
-  if (fd < 0) {
+  OwnedFd file(::mkstemp(path.data()));
+  if (!file) {
     return invalid(str("cannot create a temporary file in ", dir, ": ", std::strerror(errno)));
   }
   ::unlink(path.c_str());
   SpillFile spill;
   spill.dir_ = dir;
-  spill.file_.reset(::fdopen(fd, "w+b"));
-  GLINT_CHECK(spill.file_, "a descriptor of ours opens as a stream");
+  spill.file_ = std::move(file);
   return spill;
 }
 
-Status SpillFile::checked(bool written) const {
+Status SpillFile::write(std::int64_t first, std::span<const float> values) const {
+  const bool written = move_all(
+      first, std::as_bytes(values),
+      [&](const std::byte* from, auto... at) { return ::pwrite(file_.get(), from, at...); });
   if (written) return Ok{};
   return exhausted(
       str("cannot write to a temporary file in ", dir_, ": ", std::strerror(errno), kRemedy));
 }
 
-Status SpillFile::write(std::span<const float> values) {
-  const std::size_t count = values.size();
-  return checked(std::fwrite(values.data(), sizeof(float), count, file_.get()) == count);
-}
-
-Status SpillFile::rewind() {
-  GLINT_TRY_STATUS(checked(std::fflush(file_.get()) == 0));
-  std::rewind(file_.get());
-  return Ok{};
-}
-
-Status SpillFile::read(std::span<float> values) {
-  if (std::fread(values.data(), sizeof(float), values.size(), file_.get()) != values.size()) {
-    return unavailable(str("cannot read back the temporary file in ", dir_));
-  }
-  return Ok{};
+Status SpillFile::read(std::int64_t first, std::span<float> values) const {
+  const bool read = move_all(first, std::as_writable_bytes(values), [&](std::byte* to, auto... at) {
+    return ::pread(file_.get(), to, at...);
+  });
+  if (read) return Ok{};
+  return unavailable(str("cannot read back the temporary file in ", dir_));
 }
 
 }  // namespace glint

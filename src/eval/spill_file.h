@@ -1,12 +1,11 @@
-// SpillFile: floats that do not fit in memory, written in order and read back in that order.
+// SpillFile: floats that do not fit in memory.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 
+#include "base/owned_fd.h"
 #include "base/result.h"
 
 namespace glint {
@@ -17,22 +16,14 @@ class SpillFile {
   // that nothing is left of it however the program ends.
   static Result<SpillFile> create(const std::string& dir, std::int64_t bytes);
 
-  // Appends; fails when the disk is full.
-  Status write(std::span<const float> values);
-  // Reading begins at the start, as often as this is called; the first time ends writing, which may
-  // fail as write() does.
-  Status rewind();
-  // Fills `values` with the next ones. Fails if the file has no more or cannot be read.
-  Status read(std::span<float> values);
+  // From float number `first` on, from any thread; fails when the disk is full.
+  Status write(std::int64_t first, std::span<const float> values) const;
+  // Likewise; fails if the file ends before or cannot be read.
+  Status read(std::int64_t first, std::span<float> values) const;
 
  private:
-  Status checked(bool written) const;
-
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::string dir_;
-  std::unique_ptr<std::FILE, Close> file_;
+  OwnedFd file_;
 };
 
 }  // namespace glint
