@@ -43,7 +43,7 @@ class DescriptorChecker {
     }
     const std::vector<std::string> excludes = listed_excludes(*quantization);
     if (name.starts_with("modelopt")) return check_modelopt(*quantization, found, excludes);
-    check_fields(*quantization, found, nullptr);
+    check_fields(quantization, found, nullptr);
     if (name == "fp8") {
       check_fp8(*quantization, excludes);
     } else if (name == "compressed-tensors") {
@@ -61,7 +61,7 @@ class DescriptorChecker {
     add_faults(names, what, out_);
   }
 
-  void check_fields(const Json& quantization, const FoundFormats& found, const Json* hf) {
+  void check_fields(const Json* quantization, const FoundFormats& found, const Json* hf) {
     for (std::string& sentence : faulty_fields(found, quantization, hf)) fault(std::move(sentence));
   }
 
@@ -71,14 +71,14 @@ class DescriptorChecker {
     const std::string path = in_.dir + "/hf_quant_config.json";
     if (!file_exists(path)) {
       fault("hf_quant_config.json is missing, which TensorRT-LLM and older engines read");
-      check_fields(described, found, nullptr);
+      check_fields(&described, found, nullptr);
       return Ok{};
     }
     GLINT_TRY(const Json json, read_json_file(path));
     const Json* quantization = json.find("quantization");
-    check_fields(described, found, quantization);
+    check_fields(in_.lies_beside ? nullptr : &described, found, quantization);
     const std::string* algo = quantization ? text_of(*quantization, "quant_algo") : nullptr;
-    const bool has_groups = algo && algo->find("NVFP4") != algo->npos;
+    const bool has_groups = algo && lower(*algo).find("nvfp4") != algo->npos;
     if (!algo || !quantization->find("kv_cache_quant_algo") ||
         (has_groups && !quantization->find("group_size"))) {
       fault("hf_quant_config.json lacks quant_algo, kv_cache_quant_algo or group_size");
@@ -92,16 +92,19 @@ class DescriptorChecker {
 
   void check_read_by_engines(const std::vector<std::string>& excludes) {
     if (excludes.empty()) fault("no module is excluded, not even the routers");
-    for (const ServingEngine engine : {ServingEngine::kVllm, ServingEngine::kSglang}) {
-      faults(misread_modules(engine, excludes, in_.table, in_.quantized),
-             str("is taken for the opposite of what it is by ", name_of(engine),
-                 ", from the list of excluded modules"));
+    for (const ServingEngine engine : kServingEngines) {
+      tell_misread(engine, misread_modules(engine, excludes, in_.table, in_.quantized));
     }
+  }
+
+  void tell_misread(ServingEngine engine, const std::vector<std::string>& modules) {
+    faults(modules, str("is taken for the opposite of what it is by ", name_of(engine),
+                        ", from the list of excluded modules"));
   }
 
   // Routers, embeddings and the like are never FP8 in the engines, listed or not.
   void check_fp8(const Json& quantization, const std::vector<std::string>& excludes) {
-    const Json* block = quantization.find("weight_block_size");
+    const Json* block = find_field(quantization, "weight_block_size");
     const auto tensors = in_.source.tensors();
     const bool in_blocks = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
       return tensor.name.ends_with("_scale_inv");
@@ -109,16 +112,19 @@ class DescriptorChecker {
     if (block ? *block != Json(Json::Array{kFp8Block, kFp8Block}) : in_blocks) {
       fault("the weight_block_size of config.json is not [128, 128]");
     }
-    std::vector<std::string> misread;
-    for (const EngineModule& module : engine_modules(ServingEngine::kVllm, in_.table)) {
-      const std::size_t first = module.tensors[0];
-      if (!in_.table[first].is_quantizable) continue;
-      if (engine_excludes(ServingEngine::kVllm, excludes, module.name) == in_.quantized[first]) {
-        misread.push_back(module.name);
+    for (const ServingEngine engine : kServingEngines) {
+      std::vector<std::string> misread;
+      for (const EngineModule& module : engine_modules(engine, in_.table)) {
+        const std::size_t first = module.tensors[0];
+        if (!in_.table[first].is_quantizable) continue;
+        if (engine_excludes_fp8(engine, excludes, module.name) == in_.quantized[first]) {
+          misread.push_back(module.name);
+        }
       }
+      tell_misread(engine, misread);
     }
-    faults(misread, "is not what modules_to_not_convert says");
-    if (quantization.find("scale_fmt")) check_ue8m0();
+    const std::string* scales = text_of(quantization, "scale_fmt");
+    if (scales && *scales == "ue8m0") check_ue8m0();
   }
 
   void check_ue8m0() {
@@ -207,17 +213,18 @@ void add_faults(const std::vector<std::string>& names, const std::string& what, 
   }
 }
 
-Status add_descriptor_beside(const std::string& dir, Json& config_json) {
+Result<bool> add_descriptor_beside(const std::string& dir, Json& config_json) {
   const Json* described = config_json.find("quantization_config");
   const std::string path = dir + "/hf_quant_config.json";
-  if ((described && !described->is_null()) || !file_exists(path)) return Ok{};
+  if ((described && !described->is_null()) || !file_exists(path)) return false;
   GLINT_TRY(const Json json, read_json_file(path));
   const Json* quantization = json.find("quantization");
-  if (!quantization || !quantization->is_object()) return Ok{};
+  if (!quantization || !quantization->is_object()) return false;
   Json found = *quantization;
   found.set("quant_method", "modelopt");
+  if (const Json* excludes = quantization->find("exclude_modules")) found.set("ignore", *excludes);
   config_json.set("quantization_config", std::move(found));
-  return Ok{};
+  return true;
 }
 
 std::string quant_method(const Json& config_json) {
@@ -230,7 +237,7 @@ bool rounds_inputs(const Json& config_json) {
   const Json* quantization = config_json.find("quantization_config");
   if (!quantization) return true;
   const std::string* algo = text_of(*quantization, "quant_algo");
-  if (algo && algo->starts_with("W4A16")) return false;
+  if (algo && lower(*algo).starts_with("w4a16")) return false;
   const Json* groups = quantization->find("config_groups");
   if (!groups || !groups->is_object()) return true;
   return std::any_of(groups->as_object().begin(), groups->as_object().end(),

@@ -18,14 +18,15 @@ struct DescribedWeights {
   const TensorSource& source;
   const std::vector<ModelTensor>& table;
   const std::vector<bool>& quantized;  // [table.size()]
+  bool lies_beside = false;            // as add_descriptor_beside says
 };
 
 // Adds what is wrong to `out`. Fails on a file that is no JSON.
 Status check_descriptors(const DescribedWeights& weights, OutputCheck& out);
 
 // Sets the quantization_config of a config.json that has none from the hf_quant_config.json in
-// `dir`, if there is one: as engines do, for ModelOpt wrote no other descriptor once.
-Status add_descriptor_beside(const std::string& dir, Json& config_json);
+// `dir`, if there is one: as engines do, for ModelOpt wrote no other descriptor once. True if so.
+Result<bool> add_descriptor_beside(const std::string& dir, Json& config_json);
 
 // As config.json says ("modelopt", "fp8", "compressed-tensors"); empty if it says nothing.
 std::string quant_method(const Json& config_json);

@@ -14,6 +14,7 @@
 #include "checkpoint/verify.h"
 #include "model/inventory.h"
 #include "quant/check_descriptors.h"
+#include "quant/descriptor_fields.h"
 #include "quant/encode.h"
 #include "quant/manifest.h"
 #include "quant/matchers.h"
@@ -59,7 +60,7 @@ class Checker {
   Result<OutputCheck> check() {
     GLINT_TRY(config_, read_config(options_.dir + "/config.json"));
     GLINT_TRY(config_json_, read_json_file(options_.dir + "/config.json"));
-    GLINT_TRY_STATUS(add_descriptor_beside(options_.dir, config_json_));
+    GLINT_TRY(const bool lies_beside, add_descriptor_beside(options_.dir, config_json_));
     GLINT_TRY(checkpoint_, Checkpoint::open(options_.dir));
     GLINT_TRY(const Inventory inventory, take_inventory(config_, *checkpoint_));
     out_.bytes = inventory.bytes;
@@ -77,7 +78,8 @@ class Checker {
                                         .config_json = config_json_,
                                         .source = checkpoint_->source(),
                                         .table = table_,
-                                        .quantized = quantized_},
+                                        .quantized = quantized_,
+                                        .lies_beside = lies_beside},
                                        out_));
     GLINT_TRY_STATUS(check_hashes());
     check_values();
@@ -162,7 +164,7 @@ class Checker {
     if (!name.ends_with(".weight")) return name + "_scale_inv";
     const std::string method = quant_method(config_json_);
     const Json* quantization = config_json_.find("quantization_config");
-    const bool in_blocks = quantization && quantization->find("weight_block_size");
+    const bool in_blocks = quantization && find_field(*quantization, "weight_block_size");
     const bool is_plain = method == "compressed-tensors" || method.starts_with("modelopt") ||
                           (!in_blocks && checkpoint_->has(plain));
     return is_plain ? plain : name + "_scale_inv";

@@ -169,9 +169,12 @@ TEST_F(CheckOutputTest, fp8_with_a_scale_for_each_row_is_quantised) {
   edit_json("config.json", [](Json& json) {
     const Json ignore = *json.find("quantization_config")->find("modules_to_not_convert");
     json.set("quantization_config",
-             Json::Object{{"quant_method", "compressed-tensors"},
-                          {"config_groups", Json::Object{{"group_0", Json::Object{}}}},
-                          {"ignore", ignore}});
+             Json::Object{
+                 {"quant_method", "compressed-tensors"},
+                 {"config_groups",
+                  Json::Object{{"group_0", Json::Object{{"weights", Json::Object{{"num_bits", 8}}},
+                                                        {"targets", Json::Array{"Linear"}}}}}},
+                 {"ignore", ignore}});
   });
   EXPECT_EQ(faults(), std::vector<std::string>{});
   // Beside a source the error is that of FP8, not of a copy.
@@ -192,13 +195,23 @@ TEST_F(CheckOutputTest, fp8_with_a_scale_for_each_matrix_as_modelopt_and_fp8_des
   Json excludes;
   edit_json("config.json", [&](Json& json) {
     excludes = *json.find("quantization_config")->find("modules_to_not_convert");
-    json.set("quantization_config",
-             Json::Object{{"quant_method", "fp8"}, {"modules_to_not_convert", excludes}});
+    json.set("quantization_config", Json::Object{{"quant_method", "fp8"},
+                                                 {"activation_scheme", "static"},
+                                                 {"weight_block_size", nullptr},
+                                                 {"ignored_layers", excludes}});
+  });
+  EXPECT_EQ(faults(),
+            std::vector<std::string>{
+                "config.json: quantization_config.activation_scheme is \"static\", but no "
+                "weight has an input_scale; expected dynamic"});
+  edit_json("config.json", [](Json& json) {
+    json.find("quantization_config")->set("activation_scheme", "dynamic");
   });
   EXPECT_EQ(faults(), std::vector<std::string>{});
   edit_json("config.json", [&](Json& json) {
-    json.set("quantization_config",
-             Json::Object{{"quant_method", "modelopt"}, {"ignore", excludes}});
+    json.set(
+        "quantization_config",
+        Json::Object{{"quant_method", "modelopt"}, {"quant_algo", "FP8"}, {"ignore", excludes}});
   });
   dir_.write(
       "out/hf_quant_config.json",
@@ -310,6 +323,14 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
     list.insert(list.begin(), {"lm_head", "lm_head"});
   });
   EXPECT_EQ(faults(), std::vector<std::string>{}) << "the same, in another order";
+  const std::string config = read_file(dir_ / "out/config.json").value();
+  edit_json("config.json", [](Json& json) {
+    Json* part = json.find("quantization_config");
+    part->set("exclude_modules", *part->find("ignore"));
+    std::erase_if(part->as_object(), [](const auto& member) { return member.first == "ignore"; });
+  });
+  expect_fault("no module is excluded, not even the routers");
+  dir_.write("out/config.json", config);
   fs::remove(dir_ / "out/hf_quant_config.json");
   expect_fault("hf_quant_config.json is missing");
   make({.layout = Nvfp4Layout::kCompressedTensors});
@@ -331,7 +352,17 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   EXPECT_EQ(check.faults, std::vector<std::string>{});
   ASSERT_EQ(check.unchecked.size(), 1u);
   EXPECT_NE(check.unchecked[0].find("regular expressions"), std::string::npos);
-  make(kFp8);
+  make({.format = TargetFormat::kFp8, .scope = Scope::kAllLinear, .excludes = {"*self_attn*"}});
+  edit_json("config.json", [](Json& json) {
+    Json* part = json.find("quantization_config");
+    part->find("modules_to_not_convert")->as_array().push_back("mlp");
+  });
+  expect_fault("mlp.gate_up_proj is taken for the opposite of what it is by SGLang");
+  edit_json("config.json", [](Json& json) {
+    json.find("quantization_config")
+        ->set("modules_to_not_convert", Json::Array{"*self_attn*", "model.layers.4*", "lm_head"});
+  });
+  expect_fault("self_attn.fused_qkv_a_proj is taken for the opposite of what it is by vLLM");
   edit_json("config.json", [](Json& json) { json.set("quantization_config", nullptr); });
   expect_fault("config.json has no quantization_config");
 }
@@ -344,16 +375,22 @@ TEST_F(CheckOutputTest, fields_that_say_another_format_than_the_tensors) {
     const char* file;
     const char* path;  // below the descriptor
     Json value;
-    std::string fault;
+    std::string fault;  // empty: none
   };
   const std::string c = "config.json: quantization_config.", group = c + "config_groups.group_0.",
                     h = "hf_quant_config.json: quantization.",
-                    is_nvfp4 = ", but the weights are nvfp4; expected ";
+                    is_nvfp4 = ", but the weights are nvfp4; expected ",
+                    is_missing = " is missing, without which engines do not start";
   const Case cases[] = {
       {modelopt, config, "quant_method", "fp8",
        "the quant_method of config.json is \"fp8\", but the tensors have the names of nvfp4 by "
        "modelopt"},
       {modelopt, config, "quant_algo", "MXFP8", c + "quant_algo is \"MXFP8\"" + is_nvfp4 + "NVFP4"},
+      {modelopt, config, "quant_algo", "W4A8_AWQ_NVFP4",
+       c + "quant_algo is \"W4A8_AWQ_NVFP4\"" + is_nvfp4 + "NVFP4"},
+      {modelopt, config, "quant_algo", nullptr, c + "quant_algo" + is_missing + "; expected NVFP4"},
+      {modelopt, config, "quant_algo", "nvfp4", ""},
+      {modelopt, config, "exclude_modules", Json::Array{}, ""},
       {modelopt, beside, "quant_algo", "FP8", h + "quant_algo is \"FP8\"" + is_nvfp4 + "NVFP4"},
       {modelopt, beside, "quant_algo", "W4A16_NVFP4",
        h + "quant_algo is \"W4A16_NVFP4\", but that of config.json is \"NVFP4\""},
@@ -365,10 +402,17 @@ TEST_F(CheckOutputTest, fields_that_say_another_format_than_the_tensors) {
        h + "kv_cache_quant_algo is \"FP8\", but config.json has no kv_cache_scheme, and no layer a "
            "k_scale; expected null"},
       {kFp8, config, "activation_scheme", "static",
-       c + "activation_scheme is \"static\", but no weight has an input_scale; expected dynamic"},
+       c + "activation_scheme is \"static\", but engines take no such with a weight_block_size; "
+           "expected dynamic"},
+      {kFp8, config, "activation_scheme", nullptr,
+       c + "activation_scheme" + is_missing + "; expected dynamic"},
+      {kFp8, config, "scale_fmt", nullptr, ""},
+      {kFp8, config, "scale_fmt", "float32", ""},
       {kFp8, config, "fmt", "e5m2", c + "fmt is \"e5m2\", but the weights are fp8; expected e4m3"},
       {tensors, config, "config_groups", Json::Object{},
        c + "config_groups has no group with num_bits 4, but weights are nvfp4"},
+      {tensors, config, "config_groups.group_0.targets", nullptr, group + "targets" + is_missing},
+      {tensors, config, "config_groups.group_0.weights", nullptr, group + "weights" + is_missing},
       {tensors, config, "config_groups.group_0.weights.group_size", 32,
        group + "weights.group_size is 32" + is_nvfp4 + "16"},
       {tensors, config, "config_groups.group_0.weights.num_bits", 8,
@@ -387,7 +431,8 @@ TEST_F(CheckOutputTest, fields_that_say_another_format_than_the_tensors) {
       for (std::size_t i = 0; i + 1 < keys.size(); ++i) at = at->find(keys[i]);
       at->set(std::string(keys.back()), one.value);
     });
-    EXPECT_EQ(faults(), std::vector<std::string>{one.fault});
+    EXPECT_EQ(faults(), one.fault.empty() ? std::vector<std::string>{} : std::vector{one.fault})
+        << one.path;
     dir_.write("out/" + std::string(one.file), was);
   }
 }

@@ -18,10 +18,13 @@ struct FoundFormats {
 };
 FoundFormats find_formats(const TensorSource& source, const std::vector<CheckedTensor>& tensors);
 
-// A fault for each field with another value than the tensors have, of quantization_config in
-// config.json and of quantization in hf_quant_config.json, which may be null. What is left out, or
-// null, is none.
-std::vector<std::string> faulty_fields(const FoundFormats& found, const Json& quantization_config,
+// The member of `object` at names with dots between; null if there is none, or a null.
+const Json* find_field(const Json& object, const char* path);
+
+// A fault for each field with another value than the tensors have, and for each that is left out
+// though engines refuse to start without it. Either descriptor may be null: quantization_config of
+// config.json, quantization of hf_quant_config.json.
+std::vector<std::string> faulty_fields(const FoundFormats& found, const Json* quantization_config,
                                        const Json* hf_quantization);
 
 }  // namespace glint

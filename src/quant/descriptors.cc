@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json_text.h"
 #include "base/str.h"
 #include "model/release.h"
 #include "quant/matchers.h"
@@ -62,7 +63,7 @@ void leave_out_unused_layers(const ModelConfig& config, Json& json) {
 
 Status check_readable(const std::vector<std::string>& excludes,
                       const std::vector<ModelTensor>& table, const std::vector<bool>& quantized) {
-  for (const ServingEngine engine : {ServingEngine::kVllm, ServingEngine::kSglang}) {
+  for (const ServingEngine engine : kServingEngines) {
     const auto misread = misread_modules(engine, excludes, table, quantized);
     if (misread.empty()) continue;
     return invalid(str(name_of(engine), " could not tell from a list of excluded modules that ",
@@ -100,16 +101,21 @@ Result<Descriptors> make_descriptors(const Json& config_json, const ModelConfig&
   return out;
 }
 
-std::vector<std::string> listed_excludes(const Json& quantization_config) {
-  std::vector<std::string> out;
-  for (const char* key : {"ignore", "exclude_modules", "modules_to_not_convert"}) {
-    const Json* list = quantization_config.find(key);
-    if (!list || !list->is_array()) continue;
+std::vector<std::string> listed_excludes(const Json& descriptor) {
+  const std::string* method = text_of(descriptor, "quant_method");
+  const auto names_at = [&](const char* key) {
+    std::vector<std::string> names;
+    const Json* list = descriptor.find(key);
+    if (!list || !list->is_array()) return names;
     for (const Json& entry : list->as_array()) {
-      if (entry.is_string()) out.push_back(entry.as_string());
+      if (entry.is_string()) names.push_back(entry.as_string());
     }
-  }
-  return out;
+    return names;
+  };
+  if (!method) return names_at("exclude_modules");
+  if (*method != "fp8") return names_at("ignore");
+  std::vector<std::string> ignored = names_at("ignored_layers");
+  return ignored.empty() ? names_at("modules_to_not_convert") : ignored;
 }
 
 }  // namespace glint

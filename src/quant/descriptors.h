@@ -22,8 +22,9 @@ Result<Descriptors> make_descriptors(const Json& config_json, const ModelConfig&
                                      const Recipe& recipe, const std::vector<ModelTensor>& table,
                                      const std::vector<bool>& quantized);
 
-// The list of modules left unquantised, wherever a checkpoint's config.json has it; none if there
-// is no list.
-std::vector<std::string> listed_excludes(const Json& quantization_config);
+// The list of modules left unquantised, by the name under which engines look for it: in
+// quantization_config of config.json that of its quant_method, in quantization of
+// hf_quant_config.json, which has none, exclude_modules. Empty if there is no list.
+std::vector<std::string> listed_excludes(const Json& descriptor);
 
 }  // namespace glint

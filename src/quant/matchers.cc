@@ -41,21 +41,31 @@ std::string module_of(ServingEngine engine, const ModelTensor& tensor) {
              engine == ServingEngine::kVllm ? fused->vllm : fused->sglang);
 }
 
+enum class NameMatch : std::uint8_t { kWhole, kBetweenDots };
+
+bool is_listed(std::span<const std::string> excludes, std::string_view name, NameMatch match) {
+  if (match == NameMatch::kWhole) return contains(excludes, name);
+  const std::string between = str(".", name, ".");
+  return std::any_of(excludes.begin(), excludes.end(), [&](const std::string& entry) {
+    return has_part(between, str(".", entry, "."));
+  });
+}
+
 // The first rule of both engines: a module is skipped if its name is listed, a fused one if those
 // of its parts are, experts if the name of any of them is.
-bool is_skipped(std::span<const std::string> excludes, std::string_view module) {
+bool is_skipped(std::span<const std::string> excludes, std::string_view module,
+                NameMatch match = NameMatch::kWhole) {
   for (const Fused& fused : kFused) {
     if (last_of(module) != fused.vllm && last_of(module) != fused.sglang) continue;
     const std::string_view parent = parent_of(module);
-    return contains(excludes, str(parent, ".", fused.first)) &&
-           contains(excludes, str(parent, ".", fused.second));
+    return is_listed(excludes, str(parent, ".", fused.first), match) &&
+           is_listed(excludes, str(parent, ".", fused.second), match);
   }
-  if (has_part(module, "experts")) {
-    return std::any_of(excludes.begin(), excludes.end(), [&](const std::string& entry) {
-      return has_part(entry, "experts") && has_part(entry, module);
-    });
-  }
-  return contains(excludes, module);
+  if (is_listed(excludes, module, match)) return true;
+  return has_part(module, "experts") &&
+         std::any_of(excludes.begin(), excludes.end(), [&](const std::string& entry) {
+           return has_part(entry, "experts") && has_part(entry, module);
+         });
 }
 
 bool vllm_excludes(std::span<const std::string> excludes, std::string_view module) {
@@ -168,6 +178,12 @@ bool engine_excludes(ServingEngine engine, std::span<const std::string> excludes
                      std::string_view module) {
   return engine == ServingEngine::kVllm ? vllm_excludes(excludes, module)
                                         : sglang_excludes(excludes, module);
+}
+
+bool engine_excludes_fp8(ServingEngine engine, std::span<const std::string> excludes,
+                         std::string_view module) {
+  return is_skipped(excludes, module,
+                    engine == ServingEngine::kVllm ? NameMatch::kWhole : NameMatch::kBetweenDots);
 }
 
 std::vector<std::string> misread_modules(ServingEngine engine,

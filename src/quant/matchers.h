@@ -24,6 +24,7 @@ struct FusedPair {
 std::optional<FusedPair> fused_pair(std::string_view name);
 
 enum class ServingEngine : std::uint8_t { kVllm, kSglang };
+inline constexpr ServingEngine kServingEngines[] = {ServingEngine::kVllm, ServingEngine::kSglang};
 const char* name_of(ServingEngine engine);  // "vLLM", "SGLang"
 
 // A module as `engine` names it, and what it is made from.
@@ -41,6 +42,11 @@ std::vector<EngineModule> engine_modules(ServingEngine engine,
 // are; `excludes` is exclude_modules or ignore.
 bool engine_excludes(ServingEngine engine, std::span<const std::string> excludes,
                      std::string_view module);
+
+// The same of an FP8 checkpoint, whose list holds names alone: no engine reads globs there. SGLang
+// takes a name also for all that is below it, or that has it between its dots.
+bool engine_excludes_fp8(ServingEngine engine, std::span<const std::string> excludes,
+                         std::string_view module);
 
 // The modules that `engine` would take for quantised and are not, or the other way round;
 // `quantized` is [table.size()].

@@ -44,6 +44,23 @@ TEST(Matchers, sglang_takes_names_and_expressions_of_whole_names_or_parts) {
   EXPECT_FALSE(sglang({"model.layers.3.mlp.gate"}, "model.layers.3.mlp.gate_up_proj"));
 }
 
+TEST(Matchers, lists_of_fp8_hold_names_alone) {
+  constexpr ServingEngine kVllm = ServingEngine::kVllm, kSglang = ServingEngine::kSglang;
+  const auto excludes = [](ServingEngine engine, const Names& names, std::string_view module) {
+    return engine_excludes_fp8(engine, names, module);
+  };
+  for (const ServingEngine engine : kServingEngines) {
+    EXPECT_TRUE(excludes(engine, {"m.self_attn.o_proj"}, "m.self_attn.o_proj"));
+    EXPECT_FALSE(excludes(engine, {"*self_attn*"}, "m.self_attn.o_proj"));
+    EXPECT_FALSE(excludes(engine, {"m.mlp.gate"}, "m.mlp.gate_up_proj"));
+    EXPECT_TRUE(excludes(engine, {"a.gate_proj", "a.up_proj"}, "a.gate_up_proj"));
+    EXPECT_TRUE(excludes(engine, {"m.mlp.experts.0.up_proj"}, "m.mlp.experts"));
+  }
+  EXPECT_FALSE(excludes(kVllm, {"m.self_attn"}, "m.self_attn.o_proj"));
+  EXPECT_TRUE(excludes(kSglang, {"self_attn"}, "m.self_attn.o_proj"));
+  EXPECT_TRUE(excludes(kSglang, {"m.mlp"}, "m.mlp.gate_up_proj"));
+}
+
 class ExcludesTest : public testing::Test {
  protected:
   Result<Names> excludes_of(const Recipe& recipe) const {

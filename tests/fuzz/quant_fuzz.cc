@@ -44,8 +44,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_ranges(json.value());
   check_manifest(json.value());
   const std::vector<std::string> excludes = listed_excludes(json.value());
-  for (const ServingEngine engine : {ServingEngine::kVllm, ServingEngine::kSglang}) {
+  for (const ServingEngine engine : kServingEngines) {
     engine_excludes(engine, excludes, "model.layers.3.mlp.shared_experts.gate_up_proj");
+    engine_excludes_fp8(engine, excludes, "model.layers.3.mlp.shared_experts.gate_up_proj");
   }
   return 0;
 }
