@@ -92,7 +92,7 @@ std::vector<std::string> fill_unseen_experts(ActivationRanges& ranges) {
   std::vector<std::string> filled;
   for (auto& [name, range] : ranges) {
     const std::string projection = projection_of_layer(name);
-    if (range.tokens || projection.empty() || largest[projection] == 0) continue;
+    if (range.amax > 0 || projection.empty() || largest[projection] == 0) continue;
     range.amax = largest[projection];
     filled.push_back(name);
   }

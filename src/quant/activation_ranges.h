@@ -38,9 +38,9 @@ Result<ActivationRanges> read_activation_ranges(const std::string& path);
 // Both calibrations as one: the larger amax of each layer, the sum of its tokens.
 void merge_into(ActivationRanges& ranges, const ActivationRanges& more);
 
-// Gives every routed expert's projection that saw no token the largest amax of that projection
-// among the experts of its layer, and returns the names of those that got one. An expert whose
-// layer saw nothing at all stays as it is.
+// Gives every routed expert's projection that saw no token, or nothing but zeros (as behind pruned
+// weights), the largest amax of that projection among the experts of its layer, and returns the
+// names of those that got one. An expert whose layer saw nothing at all stays as it is.
 std::vector<std::string> fill_unseen_experts(ActivationRanges& ranges);
 
 }  // namespace glint

@@ -24,9 +24,12 @@ TEST(ActivationRanges, merge_is_the_larger_amax_and_the_sum_of_tokens) {
 
 TEST(ActivationRanges, unseen_experts_take_the_largest_of_their_layer_and_are_named) {
   ActivationRanges ranges = kRanges;
+  ranges["model.layers.3.mlp.experts.3.gate_proj"] = {0, 2};  // zeros
   EXPECT_EQ(fill_unseen_experts(ranges),
-            std::vector<std::string>{"model.layers.3.mlp.experts.2.gate_proj"});
+            (std::vector<std::string>{"model.layers.3.mlp.experts.2.gate_proj",
+                                      "model.layers.3.mlp.experts.3.gate_proj"}));
   EXPECT_EQ(ranges["model.layers.3.mlp.experts.2.gate_proj"], (ActivationRange{7.25f, 0}));
+  EXPECT_EQ(ranges["model.layers.3.mlp.experts.3.gate_proj"], (ActivationRange{7.25f, 2}));
   EXPECT_EQ(ranges["model.layers.4.mlp.experts.0.gate_proj"], ActivationRange{});
 }
 
