@@ -37,11 +37,13 @@ struct Nvfp4Target {
 double encode_nvfp4_groups(EncodeIsa isa, const Nvfp4Target& target, const float* values,
                            std::int64_t groups, std::uint8_t* packed, std::uint8_t* scales);
 
+// As in the converters whose checkpoints engines are used to: no FP8 scale is subnormal.
+inline constexpr float kLeastFp8Amax = 1e-12f;
+
 // One block of `values` [rows <= 128, cols <= 128], `stride` apart in `values` and in `codes`.
 // Chooses the scale first (amax / 448, for kUe8m0 rounded up to a power of two; 1 where all is
 // zero) and rounds with it. An amax below kLeastFp8Amax counts as that. Returns the sum of squared
-// differences. As in the converters whose checkpoints engines are used to: no scale is subnormal.
-inline constexpr float kLeastFp8Amax = 1e-12f;
+// differences.
 struct Fp8Block {
   const float* values = nullptr;
   std::uint8_t* codes = nullptr;
