@@ -230,7 +230,7 @@ Status run(const Options& options, Cli& cli) {
                                  .recipe = recipe,
                                  .calibration = options.calibration,
                                  .max_shard_bytes = std::int64_t{options.max_shard_mb} << 20}));
-  note_unused(dir, conversion.unused_tensors(), cli);
+  note_unused(dir, conversion.unused_tensors(), cli, "copied as they are");
   tell_unseen(conversion.unseen_experts(), cli);
   if (conversion.num_finished()) {
     Progress progress("checking what is finished", conversion.finished_bytes(),

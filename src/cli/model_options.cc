@@ -60,8 +60,9 @@ Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const C
   return make_backend(resolved);
 }
 
-void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli) {
-  if (!unused.empty()) cli.console.note("warning: " + describe_unused(dir, unused));
+void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli,
+                 std::string_view fate) {
+  if (!unused.empty()) cli.console.note("warning: " + describe_unused(dir, unused, fate));
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,

@@ -66,7 +66,8 @@ Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const C
 Result<BackendOptions> backend_options(const RunOptions& options, const Cli& cli);
 
 // Warns of tensors of `dir` that its configuration leaves out.
-void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli);
+void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli,
+                 std::string_view fate = "not used");
 
 // Loads onto `backend`, with a progress bar. `opened`: the model, if it has been looked at already.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,

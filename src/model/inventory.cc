@@ -199,11 +199,12 @@ Result<std::vector<std::string>> unused_tensors(const ModelConfig& config, Check
   return std::move(inventory.extra);
 }
 
-std::string describe_unused(const std::string& dir, const std::vector<std::string>& unused) {
+std::string describe_unused(const std::string& dir, const std::vector<std::string>& unused,
+                            std::string_view fate) {
   if (unused.empty()) return "";
   return str(dir, " holds ", counted(std::ssize(unused), "tensor"),
-             " for which its config.json has no place, the first ", quoted(unused[0], 200),
-             ": not used; `glint inspect` lists them");
+             " for which its config.json has no place, the first ", quoted(unused[0], 200), ": ",
+             fate, "; `glint inspect` lists them");
 }
 
 }  // namespace glint

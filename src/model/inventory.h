@@ -50,8 +50,9 @@ Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoi
 // Inventory::extra alone, by names only: quick also for a checkpoint of many files.
 Result<std::vector<std::string>> unused_tensors(const ModelConfig& config, Checkpoint& checkpoint);
 
-// A sentence for people about such tensors of `dir`; empty if there are none. They are worth it: a
-// config that announces too few layers runs, and answers nonsense.
-std::string describe_unused(const std::string& dir, const std::vector<std::string>& unused);
+// A sentence for people about such tensors of `dir`, and what becomes of them; empty if there are
+// none. They are worth it: a config that announces too few layers runs, and answers nonsense.
+std::string describe_unused(const std::string& dir, const std::vector<std::string>& unused,
+                            std::string_view fate = "not used");
 
 }  // namespace glint

@@ -165,7 +165,8 @@ def test_flags_and_refusals(work):
     del config["num_nextn_predict_layers"]
     (work / "draftless/config.json").write_text(json.dumps(config))
     done = run("quantize", work / "draftless", work / "copied", "--format", "fp8")
-    check(done.returncode == 0 and "warning: " in done.stderr and "for which its config.json has no place" in done.stderr, "no warning", done.stderr)
+    check(done.returncode == 0 and "warning: " in done.stderr and "for which its config.json has no place" in done.stderr
+          and ": copied as they are; " in done.stderr, "no warning", done.stderr)
 
     # Some of many faults of a kind are shown; names may hold anything.
     shutil.copytree(MODEL, work / "other")
