@@ -60,10 +60,10 @@ Result<GrpoPosition> GrpoPosition::of(const Json& state, const GrpoCommandOption
   GrpoPosition at = {.round = round->as_int(),
                      .prompts_used = static_cast<std::uint64_t>(used->as_int())};
   if (const Json* const begun = state.find("begun")) {
-    GLINT_TRY(at.begun, answer_groups_of(*begun));
+    GLINT_TRY(at.begun, answer_groups_of(*begun).in(options.save));
   }
   if (const Json* const ahead = state.find("ahead")) {
-    GLINT_TRY(at.ahead, grpo_batch_of(*ahead));
+    GLINT_TRY(at.ahead, grpo_batch_of(*ahead).in(options.save));
   }
   if (at.ahead && (options.use_tis || options.use_icepop) && !has_mismatches(*at.ahead)) {
     return invalid(str(options.use_tis ? "--use-tis" : "--use-icepop",

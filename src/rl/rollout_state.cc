@@ -20,6 +20,10 @@ class Writer {
   }
   template <class T>
   void operator()(const char* name, const std::vector<T>& values);
+  template <class T>
+  void newer(const char* name, const T& value) {
+    (*this)(name, value);
+  }
 
   Json json = Json::Object();
 
@@ -70,6 +74,11 @@ class Reader {
   }
   template <class T>
   void operator()(const char* name, std::vector<T>& values);
+  // States of before lack it.
+  template <class T>
+  void newer(const char* name, T& value) {
+    if (json_.find(name)) (*this)(name, value);
+  }
 
   Status status = Ok{};
 
@@ -147,9 +156,9 @@ void visit(V& v, T& x) requires std::same_as<std::remove_const_t<T>, GrpoBatch> 
   v("parity_tokens", x.parity.tokens);
   v("parity_differ", x.parity.differ);
   v("parity_difference", x.parity.difference);
-  v("parity_kl", x.parity.kl);
-  v("parity_ess_ratio", x.parity.ess_ratio);
-  v("parity_entropy", x.parity.entropy);
+  v.newer("parity_kl", x.parity.kl);
+  v.newer("parity_ess_ratio", x.parity.ess_ratio);
+  v.newer("parity_entropy", x.parity.entropy);
   v("version", x.version);
 }
 

@@ -59,6 +59,19 @@ TEST(RolloutState, a_batch_comes_back_bit_for_bit) {
   EXPECT_EQ(back.version, 7);
 }
 
+TEST(RolloutState, a_state_without_the_newer_parts_of_parity_is_read) {
+  GrpoBatch batch = {.version = 7};
+  batch.parity = {.tokens = 5, .difference = 1e-3, .kl = 1, .ess_ratio = 0.5, .entropy = 2};
+  Json json = to_json(batch);
+  std::erase_if(json.as_object(), [](const auto& member) {
+    return member.first == "parity_kl" || member.first == "parity_ess_ratio" ||
+           member.first == "parity_entropy";
+  });
+  const Parity parity = grpo_batch_of(stored(json)).value().parity;
+  EXPECT_EQ(parity.difference, 1e-3);
+  EXPECT_EQ(parity.ess_ratio, 1);
+}
+
 TEST(RolloutState, what_is_wrong_is_named) {
   Json json = to_json(GrpoBatch());
   json.set("rewards", "1 x");
