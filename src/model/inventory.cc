@@ -179,10 +179,14 @@ std::map<std::string, std::int64_t> Inventory::bytes_by_format() const {
 
 bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source) {
   const std::string prefix = str("model.layers.", config.num_hidden_layers, ".");
-  const std::span<const StoredTensor> tensors = source.tensors();
-  return config.num_nextn_predict_layers > 0 &&
-         std::any_of(tensors.begin(), tensors.end(),
-                     [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
+  const auto is_its_own = [&](const StoredTensor& tensor) {
+    const std::string_view name = tensor.name;
+    if (!name.starts_with(prefix)) return false;
+    // The other names are those of any layer: of the model, where the config has too few.
+    const std::string_view rest = name.substr(prefix.size());
+    return rest.starts_with("eh_proj.") || rest.starts_with("enorm.") || rest.starts_with("hnorm.");
+  };
+  return config.num_nextn_predict_layers > 0 && std::ranges::any_of(source.tensors(), is_its_own);
 }
 
 std::vector<ModelTensor> model_tensors(ModelConfig config, const TensorSource& source) {

@@ -36,8 +36,8 @@ struct Inventory {
   std::map<std::string, std::int64_t> bytes_by_format() const;
 };
 
-// True if the config announces an MTP layer and some of it is there: files that other programs
-// saved often lack all of it.
+// True if the config announces an MTP layer and some of its own weights are there: files that other
+// programs saved often lack all of it.
 bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source);
 
 // The tensors that `config` implies, without the MTP layer's where `source` has none of them.

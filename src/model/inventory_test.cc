@@ -126,6 +126,18 @@ TEST_F(InventoryTest, a_draft_layer_must_be_whole_only_where_it_is_used) {
             "m: tensor \"lm_head\" is missing; the model needs every one");
 }
 
+TEST_F(InventoryTest, a_layer_beyond_those_of_the_config_is_no_draft_layer) {
+  auto tensors = tensors_of(config_, Release::kBF16);
+  std::erase_if(tensors, [](const TestTensor& t) {
+    return t.name.find(".enorm.") != t.name.npos || t.name.find(".hnorm.") != t.name.npos ||
+           t.name.find(".eh_proj.") != t.name.npos;
+  });
+  const Inventory inventory = take(tensors);
+  EXPECT_FALSE(inventory.has_mtp);
+  EXPECT_TRUE(inventory.missing.empty());
+  EXPECT_FALSE(inventory.extra.empty());
+}
+
 TEST_F(InventoryTest, a_tied_head_is_not_missing_and_further_mtp_layers_are_known) {
   auto tensors = tensors_of(config_, Release::kBF16);
   std::erase_if(tensors, [](const TestTensor& t) { return t.name == "lm_head.weight"; });
