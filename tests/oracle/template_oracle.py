@@ -118,7 +118,7 @@ def with_thoughts(messages):
     for message in messages:
         names = ("reasoning_content", "thinking", "reasoning")
         thought = next((message[name] for name in names if message.get(name) is not None), None)
-        yield message if thought is None else {**message, "reasoning_content": thought}
+        yield message if thought is None else {"thinking": thought, **message, "reasoning_content": thought}
 
 
 def check_template(env, glint, path, conversations):

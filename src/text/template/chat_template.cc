@@ -34,16 +34,19 @@ Result<Json> special_tokens(const std::string& dir, const Json& tokenizer_config
   return tokens;
 }
 
-// Templates read a message's thought as "reasoning_content"; data has it under other names, too.
+// Templates read a message's thought as "reasoning_content", those of gpt-oss as "thinking"; data
+// has it under other names, too.
 void name_thought(Json& message) {
-  const auto given = [&](const char* name) -> const Json* {
-    const Json* value = message.find(name);
-    return value && !value->is_null() ? value : nullptr;
-  };
-  if (!message.is_object() || given("reasoning_content")) return;
-  const Json* thought = given("thinking");
-  if (!thought) thought = given("reasoning");
-  if (thought) message.set("reasoning_content", Json(*thought));
+  if (!message.is_object()) return;
+  for (const char* const name : {"reasoning_content", "thinking", "reasoning"}) {
+    const Json* const value = message.find(name);
+    if (!value || value->is_null()) continue;
+    const Json thought = *value;
+    message.set("reasoning_content", thought);
+    Json::Object& members = message.as_object();
+    if (!message.find("thinking")) members.insert(members.begin(), {"thinking", thought});
+    return;
+  }
 }
 
 bool is_glm(const Json& config) {

@@ -34,8 +34,8 @@ class ChatTemplate {
 
   // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go
   // before special tokens of the same name) to the template as they are, but for a message's
-  // "thinking" or "reasoning", which is its "reasoning_content" where it has none: as transformers
-  // does. Thread-safe.
+  // thought, which has both names "reasoning_content" and "thinking", under whichever of these or
+  // "reasoning" it came: as transformers does. Thread-safe.
   Result<std::string> render(const Json& messages, const Json& tools, const Json& kwargs) const;
 
   // The text of the template (the default one of several).

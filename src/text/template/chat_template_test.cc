@@ -47,6 +47,10 @@ TEST(ChatTemplate, a_thought_is_read_under_each_of_its_names) {
   EXPECT_EQ(of(R"("thinking": null, "reasoning": "easy")"), wanted);
   EXPECT_EQ(of(R"("reasoning_content": "", "reasoning": "other")"),
             "[gMASK]<sop><|assistant|></think>2");
+  EXPECT_EQ(render(ChatTemplate::parse("{{ messages[0] | tojson }}").value(),
+                   R"({"messages": [{"role": "assistant", "reasoning": "easy"}]})"),
+            R"({"thinking": "easy", "role": "assistant", "reasoning": "easy", )"
+            R"("reasoning_content": "easy"})");
 }
 
 TEST(Glm5Template, conversations_without_tools) {
