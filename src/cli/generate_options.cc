@@ -33,7 +33,9 @@ Result<GenerateOptions> generate_options(const SamplingOptions& options, const s
       .min_p = options.min_p.value_or(defaults.min_p),
       .repetition_penalty = options.repetition_penalty.value_or(defaults.repetition_penalty),
       .seed = options.seed.value_or(std::random_device()())};
-  GLINT_TRY_STATUS(validate(out.sampling));
+  if (const Status sound = validate(out.sampling); !sound.ok()) {
+    return invalid("--" + sound.error().message);
+  }
   out.stop_ids = stop_ids(model.config, defaults);
   out.num_drafts = num_drafts;
   out.num_token_ids =

@@ -76,8 +76,8 @@ def what_is_wrong_is_told_before_weights_are_read(folder):
     ids = folder / "ids.txt"
     ids.write_text("1 2 99999\n")
     refused("score", copy, "-p", "some text", "--ppl", words=["model.norm.weight"])
-    for command, word in ((("generate", copy, "-p", "x", "--temperature", -1), "temperature is -1"),
-                          (("generate", copy, "-p", "word " * 5000), "4096 positions"), (("chat", copy, "--top-p", 2), "top-p is 2"),
+    for command, word in ((("generate", copy, "-p", "x", "--temperature", -1), "--temperature is -1"),
+                          (("generate", copy, "-p", "word " * 5000), "4096 positions"), (("chat", copy, "--top-p", 2), "--top-p is 2"),
                           (("score", copy, "--ids", ids, "--ppl"), "token 99999"),
                           (("score", copy, "-p", "some text", "--out", folder / "no/x.npy"), "no/x.npy"),
                           (("eval", copy, "--ref", copy, "--ids", ids), "token 99999"),
