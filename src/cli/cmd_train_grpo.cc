@@ -324,8 +324,10 @@ class Run {
 
   Status report(const GrpoBatch& batch, const RoundFigures& figures) {
     const double mean = figures.per_token(figures.sums.entropy);
-    const std::string entropy =
-        std::isnan(mean) ? "nothing to learn" : formatted("entropy %.3f", mean);
+    std::string entropy = std::isnan(mean) ? "nothing to learn" : formatted("entropy %.3f", mean);
+    if (std::isnan(mean) && batch.parity.tokens > 0) {
+      entropy += formatted(", entropy %.3f", batch.parity.entropy);
+    }
     line_ = formatted(
         "round %lld of %d: reward %.3f, %.1f tokens an answer, parity: %lld of %lld "
         "log-probabilities differ, %s, grad norm %.2f, %.1f s (rollout %.1f, training %.1f)",

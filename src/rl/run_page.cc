@@ -63,6 +63,11 @@ Lines lines_with(const std::vector<Json>& all, std::string_view name) {
   return some;
 }
 
+// A round that taught nothing has the entropy of the answers that parity compares.
+std::string_view name_in(const Json& round, std::string_view name) {
+  return name == "train/entropy" && !round.find(name) ? "rollout/entropy" : name;
+}
+
 double mean_of(const Lines& lines, std::string_view name, std::size_t last) {
   const std::size_t count = std::min(last, lines.size());
   double sum = 0;
@@ -102,13 +107,13 @@ struct Curve {
 };
 
 std::string section(const Curve& curve, Lines lines, const char* x_label) {
-  std::erase_if(lines, [&](const Json* line) { return !line->find(curve.name); });
+  std::erase_if(lines, [&](const Json* line) { return !line->find(name_in(*line, curve.name)); });
   Chart chart = {.title = curve.title, .y_label = curve.unit, .x_label = x_label};
   const std::size_t each = ceil_div(lines.size(), kMostPoints);
   for (std::size_t i = 0; i < lines.size(); i += each) {
     const std::size_t end = std::min(i + each, lines.size());
     double sum = 0;
-    for (std::size_t k = i; k < end; ++k) sum += number(*lines[k], curve.name);
+    for (std::size_t k = i; k < end; ++k) sum += number(*lines[k], name_in(*lines[k], curve.name));
     const double value = sum / static_cast<double>(end - i);
     if (!std::isfinite(value)) continue;
     const std::int64_t first = round_of(*lines[i]), last = round_of(*lines[end - 1]);
@@ -242,7 +247,8 @@ std::string numbers(const Lines& rounds) {
     for (const char* const name :
          {"rollout/raw_reward", "rollout/response_len/mean", "train/entropy", "train/grad_norm",
           "train/lr", "perf/step_time"}) {
-      rows += r.find(name) ? formatted("<td>%.4g</td>", number(r, name)) : "<td></td>";
+      const std::string_view found = name_in(r, name);
+      rows += r.find(found) ? formatted("<td>%.4g</td>", number(r, found)) : "<td></td>";
     }
     rows += "</tr>\n";
   }

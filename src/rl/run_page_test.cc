@@ -52,10 +52,13 @@ TEST(RunPage, LongRunsAreDrawnAsMeans) {
   std::vector<Json> metrics;
   for (int i = 0; i < 320; ++i) metrics.push_back(round(i, i % 2));
   metrics[1].set("train/entropy", 2.5);  // the others taught nothing
+  metrics[1].set("rollout/entropy", 3.5);
+  metrics[2].set("rollout/entropy", 1.5);
   const std::string page = to_html({}, metrics, {});
   EXPECT_NE(page.find("<title>round 1 to 2: 0.5</title>"), page.npos);
   EXPECT_NE(page.find("<title>round 319 to 320: 0.5</title>"), page.npos);
   EXPECT_NE(page.find("<title>round 2: 2.5</title>"), page.npos);
+  EXPECT_NE(page.find("<title>round 3: 1.5</title>"), page.npos);
 }
 
 TEST(RunPage, OfALongRunFewSamplesStayInMemory) {
