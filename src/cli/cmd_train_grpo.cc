@@ -86,6 +86,8 @@ class Run {
     GLINT_TRY(const Json state, models_.open(from, std::move(opened), latest.has_value()));
     if (latest) {
       GLINT_TRY(at_, GrpoPosition::of(state, options_, prompts_.train));
+      const std::string note = options_.optimizer.note_after(state, options_.num_steps());
+      if (!note.empty()) cli_.console.note(note);
     }
     GLINT_TRY_STATUS(peers_.on_first([&]() -> Status {
       if (at_.round < options_.num_rollout) {

@@ -160,6 +160,8 @@ class Run {
       GLINT_TRY(const Json before, trainer_->restore(*latest));
       GLINT_TRY_STATUS(check_same(before));
       cli_.console.note(str("going on from ", *latest));
+      const std::string note = options_.optimizer.note_after(before, total_);
+      if (!note.empty()) cli_.console.note(note);
     }
     GLINT_TRY_STATUS(reserve());
     order_.emplace(data_.sequences.size(), static_cast<std::uint64_t>(options_.plan.seed), true);
@@ -305,7 +307,11 @@ class Run {
     return Ok{};
   }
 
-  Status save() { return trainer_->save(options_.out, state()); }
+  Status save() {
+    Json all = state();
+    all.set("schedule", options_.optimizer.schedule(total_));
+    return trainer_->save(options_.out, all);
+  }
 
   const Options& options_;
   const TrainPeers& peers_;

@@ -338,8 +338,12 @@ Status GrpoCommandOptions::settle(std::int64_t rows) {
                      rollout_batch_size, " are ", rounds, " rounds; give --num-rollout"));
 }
 
+std::int64_t GrpoCommandOptions::num_steps() const {
+  return std::int64_t{num_rollout} * steps_of_round();
+}
+
 LearningRate GrpoCommandOptions::learning_rate() const {
-  return optimizer.learning_rate(std::int64_t{num_rollout} * steps_of_round());
+  return optimizer.learning_rate(num_steps());
 }
 
 Json GrpoCommandOptions::fingerprint() const {

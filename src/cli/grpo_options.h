@@ -217,6 +217,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
   double mtp_loss() const { return enable_mtp_training ? mtp_loss_scaling_factor : 0; }
   int answers_of_round() const { return rollout_batch_size * n_samples_per_prompt; }
   int steps_of_round() const { return answers_of_round() / global_batch_size; }  // after settle()
+  std::int64_t num_steps() const;
   LearningRate learning_rate() const;
   // Options that a run may not change when it goes on.
   Json fingerprint() const;

@@ -93,6 +93,7 @@ Json GrpoPosition::state(const GrpoCommandOptions& options,
                           {"prompts_used", static_cast<std::int64_t>(prompts_used)},
                           {"prompts_fnv1a", hash_of(prompts)},
                           {"options", options.fingerprint()},
+                          {"schedule", options.optimizer.schedule(options.num_steps())},
                           {"base", base}};
   if (!reference.empty()) all.set("reference", reference);
   if (!begun.empty()) all.set("begun", to_json(begun));

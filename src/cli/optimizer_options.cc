@@ -1,5 +1,6 @@
 #include "cli/optimizer_options.h"
 
+#include "base/str.h"
 #include "cli/option_range.h"
 
 namespace glint {
@@ -33,6 +34,20 @@ LearningRate OptimizerOptions::learning_rate(std::int64_t total_steps) const {
   if (lr_decay_style == "cosine") decay = Decay::kCosine;
   return {
       .peak = lr, .least = min_lr, .warmup = lr_warmup_iters, .total = total_steps, .decay = decay};
+}
+
+std::string OptimizerOptions::schedule(std::int64_t total_steps) const {
+  return str(lr_decay_style,
+             lr_decay_style == "constant" ? "" : " over " + counted(total_steps, "step"),
+             lr_warmup_iters > 0 ? str(" with a warm-up of ", lr_warmup_iters) : "");
+}
+
+std::string OptimizerOptions::note_after(const Json& state, std::int64_t total_steps) const {
+  const Json* const had = state.find("schedule");
+  const std::string now = schedule(total_steps);
+  if (!had || !had->is_string() || had->as_string() == now) return {};
+  return str("the learning rate was ", had->as_string(), " and is ", now,
+             ": the result is not that of one run");
 }
 
 }  // namespace glint

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "train/optimizer.h"
 
@@ -33,6 +34,10 @@ struct OptimizerOptions {
   Status check() const;
   AdamWOptions adamw() const;
   LearningRate learning_rate(std::int64_t total_steps) const;
+  // How the rate goes over the steps, for the "schedule" of a checkpoint's state.
+  std::string schedule(std::int64_t total_steps) const;
+  // For people, where a run goes on by another schedule than that of its `state`; else empty.
+  std::string note_after(const Json& state, std::int64_t total_steps) const;
 };
 
 }  // namespace glint

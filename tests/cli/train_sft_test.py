@@ -73,6 +73,11 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     del before["caller"]["dtype"], before["caller"]["index"]
     state.write_text(json.dumps(before))
     output(*train(tmp, "whole", "--steps", 6, "--resume"))
+    falls = ("--global-batch-size", 1, "--lr-schedule", "cosine")
+    output(*train(tmp, "falls", *falls, "--steps", 1))
+    for steps, told in ((1, False), (2, True)):
+        note = run(*train(tmp, "falls", *falls, "--steps", steps, "--resume")).stderr
+        check(("was cosine over 1 step and is cosine over 2 steps" in note) == told, "another schedule is told", note)
     (tmp / "few.jsonl").write_text('{"text": "a fox"}\n')
     refused("train", "sft", TINY, "--data", tmp / "few.jsonl", *train(tmp, "whole", "--resume")[5:], words=["another --data than", "few.jsonl"])
     refused(*train(tmp, "whole", "--global-batch-size", 1000001), words=["--global-batch-size is 1000001"])
