@@ -24,6 +24,7 @@ Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli)
       prepare_command(info, own, options, asks_help ? help : std::span<const std::string>(), cli));
   if (!go_on) return Ok{};
   GLINT_TRY(TranslatedTrainArgs given, translate_train_args(args).in(info.name));
+  leave_out_corrections(given);
   GLINT_TRY(const TrainPlanOptions sizes, read_sizes(given).in(info.name));
   GLINT_TRY_STATUS(divide_among_ranks(sizes, given).in(info.name));
   if (!given.planned.empty()) {

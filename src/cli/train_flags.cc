@@ -205,6 +205,17 @@ void use_filter(TranslatedTrainArgs& out) {
   }
 }
 
+// Takes `flag` back, whose value counts nothing; where it is `neutral`, without a word.
+void leave_out(TranslatedTrainArgs& out, const char* flag, const char* reason,
+               std::string_view neutral = "") {
+  const std::string value = out.value(flag);
+  if (value.empty()) return;
+  const auto given = std::ranges::find(out.options, str("--", flag, "=", value));
+  if (given != out.options.end()) out.options.erase(given);
+  if (same_value(value, neutral)) return;
+  out.meaningless[reason] += str(" --", flag, value == "true" ? "" : " " + value);
+}
+
 }  // namespace
 
 std::span<const TrainFlag> train_flags() { return kFlags; }
@@ -272,23 +283,27 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
     }
   }
   use_filter(out);
-  // Takes `flag` back, whose value counts nothing; where it is `neutral`, without a word.
-  const auto leave_out = [&](const char* flag, const char* reason, std::string_view neutral = "") {
-    const std::string value = out.value(flag);
-    if (value.empty()) return;
-    const auto given = std::ranges::find(out.options, str("--", flag, "=", value));
-    if (given != out.options.end()) out.options.erase(given);
-    if (!same_value(value, neutral)) out.meaningless[reason] += str(" --", flag, " ", value);
-  };
   if (out.value("use-kl-loss") != "true") {
-    leave_out("kl-loss-coef", "there is no KL without --use-kl-loss", "0");
+    leave_out(out, "kl-loss-coef", "there is no KL without --use-kl-loss", "0");
   }
   if (out.value("lr-decay-style") == "constant") {
-    leave_out("min-lr", "--lr-decay-style is constant", "0");
+    leave_out(out, "min-lr", "--lr-decay-style is constant", "0");
   }
-  if (out.values.contains("num-rollout")) leave_out("num-epoch", "--num-rollout is given");
-  if (out.values.contains("rollout-seed")) leave_out("seed", "--rollout-seed is given");
+  if (out.values.contains("num-rollout")) leave_out(out, "num-epoch", "--num-rollout is given");
+  if (out.values.contains("rollout-seed")) leave_out(out, "seed", "--rollout-seed is given");
+  // No more prompts than are wanted, as there by default.
+  const std::string batch = out.value("rollout-batch-size");
+  if (same_value(out.value("over-sampling-batch-size"), batch)) {
+    leave_out(out, "over-sampling-batch-size", "", batch);
+  }
   return out;
+}
+
+void leave_out_corrections(TranslatedTrainArgs& out) {
+  const char* const reason = "all weights would be 1, as engine and trainer compute the same";
+  leave_out(out, "use-tis", reason, "false");
+  leave_out(out, "tis-clip", reason);
+  leave_out(out, "tis-clip-low", reason);
 }
 
 std::string TranslatedTrainArgs::value(const std::string& flag) const {

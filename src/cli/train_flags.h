@@ -50,6 +50,9 @@ struct TranslatedTrainArgs {
 // suggestion, and on a value that is missing.
 Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args);
 
+// Takes back what corrects an engine that computes otherwise than the trainer, where none does.
+void leave_out_corrections(TranslatedTrainArgs& out);
+
 // For `glint train grpo`, of flags that are not among `values`: as these trainers have them.
 std::vector<std::string> default_options(const std::map<std::string, std::string>& values);
 

@@ -88,6 +88,22 @@ TEST(TrainFlags, AConstantRateHasNoLeast) {
   EXPECT_EQ(translate("--min-lr 1e-7").value().options.size(), 1u);
 }
 
+TEST(TrainFlags, AsManyPromptsAsAreWantedAreNoMore) {
+  const auto same = translate("--over-sampling-batch-size 8 --rollout-batch-size 8").value();
+  EXPECT_EQ(same.options, (std::vector<std::string>{"--rollout-batch-size=8"}));
+  EXPECT_TRUE(same.meaningless.empty());
+  EXPECT_EQ(translate("--over-sampling-batch-size 9 --rollout-batch-size 8").value().options.size(),
+            2u);
+}
+
+TEST(TrainFlags, AnEngineThatComputesTheSameIsNotCorrected) {
+  auto out = translate("--use-tis --tis-clip 4 --tis-clip-low 0.5 --lr 1").value();
+  EXPECT_EQ(out.options.size(), 4u);
+  leave_out_corrections(out);
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--lr=1"}));
+  EXPECT_EQ(out.meaningless.begin()->second, " --use-tis --tis-clip 4 --tis-clip-low 0.5");
+}
+
 TEST(TrainFlags, EpochsCountOnlyWithoutRounds) {
   const auto out = translate("--num-epoch 2 --num-steps-per-rollout 4").value();
   EXPECT_EQ(out.options, (std::vector<std::string>{"--num-epoch=2", "--num-steps-per-rollout=4"}));

@@ -306,6 +306,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   given.insert(given.begin(), o.flags.begin(), o.flags.end());
   words.insert(words.end(), given.begin(), given.end());
   GLINT_TRY(launch.args, translate_train_args(words));
+  if (!o.fp8_rollout) leave_out_corrections(launch.args);
   launch.is_named = !options.run_id.empty() || launch.checkpoints() != folder_of_run(o);
   if (!launch.is_named && launch.args.value("resume") == "true") {
     return invalid("--resume goes on with a run that is named: give its --run-id");
