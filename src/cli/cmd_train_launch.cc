@@ -80,8 +80,14 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   std::vector<std::string> mine;
   for (const auto& [name, value] : cli.environment.all) {
     constexpr std::string_view kPrefix = "MILES_SCRIPT_";
-    if (name.starts_with(kPrefix))
-      mine.push_back(str("--", lower(name.substr(kPrefix.size())), "=", value));
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string flag = with_dashes(lower(name.substr(kPrefix.size())));
+    const Option* const option = find_own(own, flag);
+    // Scripts write True and TRUE, too.
+    mine.push_back(str("--", flag, "=", option && option->is_flag ? lower(value) : value));
+    All ignored;
+    OptionList alone(ignored);
+    GLINT_TRY_STATUS(alone.parse(std::span(&mine.back(), 1)).in(name).in(info.name));
   }
   GLINT_TRY_STATUS(divide(args, own, mine, options.flags).in(info.name));
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));

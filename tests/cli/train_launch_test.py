@@ -90,9 +90,14 @@ def options_change_the_plan():
     named = json.loads(output("train", "train", "--dry-run", "--json", "--num-rollout", 7,
                               env={"MILES_SCRIPT_NUM_NODES": "16", "MILES_SCRIPT_NUM_ROLLOUT": "5", "MILES_SCRIPT_RUN_ID": "Night"}))
     check(named["gpus"] == 128 and named["arguments"]["num-rollout"] == "7" and "/Night/" in named["arguments"]["save"], "variables", named)
-    external = json.loads(output("train", "train", "--dry-run", "--json", "--num-nodes", 16, env={"MILES_SCRIPT_EXTERNAL_RAY": "1"}))
+    external = json.loads(output("train", "train", "--dry-run", "--json", "--num-nodes", 16, env={"MILES_SCRIPT_EXTERNAL_RAY": "1", "MILES_SCRIPT_FP8_ROLLOUT": "True"}))
     check("--external-ray" in external["without_meaning"]["no other program is started"], "Ray", external)
+    check("--fp8-rollout" in external["grpo"], "True", external)
     refused("train", "train", env={"MILES_SCRIPT_NUM_NODE": "16"}, words=["num-node"])
+    refused("train", "train", env={"MILES_SCRIPT_FP8_ROLLOUT": "maybe"}, words=["MILES_SCRIPT_FP8_ROLLOUT: --fp8-rollout expects true or false"])
+    for fp8 in ((), ("--fp8-rollout",)):
+        corrected = plan("--num-nodes", 16, "--use-tis", *fp8)
+        check(("--use-tis=true" in corrected["grpo"]) == bool(fp8), "weights are only those of an engine in FP8", corrected)
 
 
 def wrong_plans_are_refused():
