@@ -63,10 +63,10 @@ struct RowVisitor {
   std::function<Status(std::size_t i, std::int64_t position, std::span<const float> logits)> logits;
 };
 
-Status visit_rows(const ScoredModel& model, const TokenSequences& text, const EvalOptions& options,
+Status visit_rows(Ranks& model, const TokenSequences& text, const EvalOptions& options,
                   const RowPlaces& places, const RowVisitor& visitor) {
-  const std::int64_t width = model.first().config().hidden_size;
-  const std::int64_t vocab = model.first().config().vocab_size;
+  const std::int64_t width = model.model(0).config().hidden_size;
+  const std::int64_t vocab = model.model(0).config().vocab_size;
   std::mutex mutex;
   std::optional<Error> failure;  // the first; it ends the run after its step
   const auto keep = [&](const Status& status) {
@@ -95,8 +95,10 @@ Status visit_rows(const ScoredModel& model, const TokenSequences& text, const Ev
     const std::lock_guard lock(mutex);
     return !failure;
   };
-  const Status status = model.score(text, {.chunk = options.chunk, .done = goes_on}, sinks_of);
-  return failure ? Status(*failure) : status;
+  const Result<std::vector<Score>> scores =
+      score(model, text, {.chunk = options.chunk, .done = goes_on}, sinks_of);
+  if (failure) return *failure;
+  return scores.ok() ? Status(Ok{}) : scores.error();
 }
 
 // Means and errors of rows, added in the order of the text, in whichever they came.
@@ -217,24 +219,10 @@ Status check_evaluation(const ModelConfig& reference, const std::string& dir,
   return Ok{};
 }
 
-Status ScoredModel::score(const TokenSequences& text, const ScoreOptions& options,
-                          const std::function<ScoreSinks(std::size_t)>& sinks) const {
-  if (ranks_) {
-    GLINT_TRY_STATUS(glint::score(*ranks_, text, options, sinks));
-    return Ok{};
-  }
-  std::int64_t longest = 0;
-  for (const std::vector<TokenId>& ids : text) longest = std::max(longest, std::ssize(ids));
-  GLINT_TRY_STATUS(reserve_scores(first_, longest, options));
-  for (std::size_t i = 0; i < text.size(); ++i)
-    GLINT_TRY_STATUS(score_reserved(first_, text[i], options, sinks(i)));
-  return Ok{};
-}
-
-Result<Recording> record_reference(const ScoredModel& reference, const TokenSequences& text,
+Result<Recording> record_reference(Ranks& reference, const TokenSequences& text,
                                    const EvalOptions& options) {
   GLINT_TRY_STATUS(check_predicts(text));
-  const ModelConfig& config = reference.first().config();
+  const ModelConfig& config = reference.model(0).config();
   const RowPlaces places(text, options.layer_rows, config);
   GLINT_TRY(
       SpillFile file,
@@ -248,13 +236,13 @@ Result<Recording> record_reference(const ScoredModel& reference, const TokenSequ
           }};
   GLINT_TRY_STATUS(visit_rows(reference, text, options, places, spill));
   return Recording{
-      .file = std::move(file), .name = reference.first().options().dir, .config = config};
+      .file = std::move(file), .name = reference.model(0).options().dir, .config = config};
 }
 
-Result<Evaluation> compare_with(const Recording& recording, const ScoredModel& model,
+Result<Evaluation> compare_with(const Recording& recording, Ranks& model,
                                 const TokenSequences& text, const EvalOptions& options) {
-  GLINT_TRY_STATUS(check_comparable(recording.config, recording.name, model.first().config(),
-                                    model.first().options().dir));
+  GLINT_TRY_STATUS(check_comparable(recording.config, recording.name, model.model(0).config(),
+                                    model.model(0).options().dir));
   const RowPlaces places(text, options.layer_rows, recording.config);
   Comparison comparison(places);
   const auto read = [&](std::int64_t place, std::size_t size) -> Result<std::vector<float>> {

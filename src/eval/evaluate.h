@@ -25,22 +25,6 @@ struct EvalOptions {
   std::function<void(std::int64_t tokens)> progress = {};  // tokens just done; from any thread
 };
 
-// A model that runs over text: alone, or over ranks that are threads.
-class ScoredModel {
- public:
-  ScoredModel(LoadedModel& alone) : first_(alone) {}
-  ScoredModel(Ranks& ranks) : first_(ranks.model(0)), ranks_(&ranks) {}
-
-  const LoadedModel& first() const { return first_; }
-  // `sinks(i)` are those of sequence i; they may be called from several threads at a time.
-  Status score(const TokenSequences& text, const ScoreOptions& options,
-               const std::function<ScoreSinks(std::size_t)>& sinks) const;
-
- private:
-  LoadedModel& first_;
-  Ranks* ranks_ = nullptr;
-};
-
 // The reference's logits, and its sampled rows of the residual stream.
 struct Recording {
   SpillFile file;
@@ -72,12 +56,12 @@ Status check_evaluation(const ModelConfig& reference, const std::string& dir,
                         const TokenSequences& text);
 
 // Fails on a text that predicts nothing, and as score() does.
-Result<Recording> record_reference(const ScoredModel& reference, const TokenSequences& text,
+Result<Recording> record_reference(Ranks& reference, const TokenSequences& text,
                                    const EvalOptions& options);
 
 // `recording` must be of the same text and options. Fails if the models
 // cannot be compared, and where logits are not finite.
-Result<Evaluation> compare_with(const Recording& recording, const ScoredModel& model,
+Result<Evaluation> compare_with(const Recording& recording, Ranks& model,
                                 const TokenSequences& text, const EvalOptions& options);
 
 }  // namespace glint

@@ -14,11 +14,13 @@
 namespace glint {
 namespace {
 
-std::unique_ptr<LoadedModel> load(const std::string& golden, DType dtype) {
-  return LoadedModel::load({.dir = str(GLINT_SOURCE_DIR, "/tests/golden/", golden),
-                            .numbers = {dtype, LatentFormat::kF32, IndexFormat::kF32}},
-                           std::make_unique<ReferenceOps>())
-      .value();
+Ranks load(const std::string& golden, DType dtype) {
+  Ranks ranks(MeshShape{});
+  ranks.add(LoadedModel::load({.dir = str(GLINT_SOURCE_DIR, "/tests/golden/", golden),
+                               .numbers = {dtype, LatentFormat::kF32, IndexFormat::kF32}},
+                              std::make_unique<ReferenceOps>())
+                .value());
+  return ranks;
 }
 
 TokenSequences random_text(std::initializer_list<int> lengths) {
@@ -31,7 +33,7 @@ TokenSequences random_text(std::initializer_list<int> lengths) {
   return text;
 }
 
-Evaluation evaluate(LoadedModel& reference, LoadedModel& model, const TokenSequences& text,
+Evaluation evaluate(Ranks& reference, Ranks& model, const TokenSequences& text,
                     EvalOptions options = {}) {
   options.tmp_dir = testing::TempDir();
   Recording recording = record_reference(reference, text, options).value();
@@ -58,14 +60,15 @@ std::vector<std::vector<long double>> log_probabilities(LoadedModel& model,
 }
 
 TEST(Evaluate, equals_the_formulas_over_whole_logits) {
-  const auto reference = load("odd", DType::kF32), model = load("odd", DType::kBF16);
+  auto reference = load("odd", DType::kF32), model = load("odd", DType::kBF16);
   const TokenSequences text = random_text({60, 1, 33});
-  const Evaluation result = evaluate(*reference, *model, text, {.chunk = 16});
+  const Evaluation result = evaluate(reference, model, text, {.chunk = 16});
   long double ref_nll = 0, nll = 0, kl = 0;
   std::vector<double> kls;
   int same = 0, hits = 0, rows = 0;
   for (const std::vector<TokenId>& ids : text) {
-    const auto p = log_probabilities(*reference, ids), q = log_probabilities(*model, ids);
+    const auto p = log_probabilities(reference.model(0), ids),
+               q = log_probabilities(model.model(0), ids);
     for (std::size_t t = 0; t + 1 < ids.size(); ++t, ++rows) {
       ref_nll -= p[t][ids[t + 1]];
       nll -= q[t][ids[t + 1]];
@@ -100,8 +103,8 @@ TEST(Evaluate, equals_the_formulas_over_whole_logits) {
 }
 
 TEST(Evaluate, a_model_is_exactly_itself) {
-  const auto model = load("nvfp4_modelopt", DType::kBF16);
-  const Evaluation result = evaluate(*model, *model, random_text({40, 20}));
+  auto model = load("nvfp4_modelopt", DType::kBF16);
+  const Evaluation result = evaluate(model, model, random_text({40, 20}));
   EXPECT_EQ(result.max_kl, 0);
   EXPECT_EQ(result.nll_difference, 0);
   EXPECT_EQ(result.same_top1, 1);
@@ -110,10 +113,10 @@ TEST(Evaluate, a_model_is_exactly_itself) {
 }
 
 TEST(Evaluate, chunks_change_nothing) {
-  const auto reference = load("odd", DType::kF32), model = load("odd", DType::kBF16);
+  auto reference = load("odd", DType::kF32), model = load("odd", DType::kBF16);
   const TokenSequences text = random_text({90, 40});
-  const Evaluation whole = evaluate(*reference, *model, text, {.chunk = 256, .layer_rows = 13});
-  const Evaluation pieces = evaluate(*reference, *model, text, {.chunk = 7, .layer_rows = 13});
+  const Evaluation whole = evaluate(reference, model, text, {.chunk = 256, .layer_rows = 13});
+  const Evaluation pieces = evaluate(reference, model, text, {.chunk = 7, .layer_rows = 13});
   EXPECT_EQ(whole.kl, pieces.kl);
   EXPECT_EQ(whole.perplexity, pieces.perplexity);
   EXPECT_EQ(whole.layer_rows, 13);
@@ -123,9 +126,9 @@ TEST(Evaluate, chunks_change_nothing) {
 }
 
 TEST(Evaluate, layer_errors_are_those_of_the_residual_stream) {
-  const auto reference = load("odd", DType::kF32), model = load("odd", DType::kBF16);
+  auto reference = load("odd", DType::kF32), model = load("odd", DType::kBF16);
   const TokenSequences text = random_text({30});
-  const Evaluation result = evaluate(*reference, *model, text);
+  const Evaluation result = evaluate(reference, model, text);
   const auto streams = [&](LoadedModel& m) {
     std::vector<std::vector<float>> layers(3);
     ScoreSinks sinks;
@@ -135,7 +138,7 @@ TEST(Evaluate, layer_errors_are_those_of_the_residual_stream) {
     EXPECT_TRUE(score(m, text[0], {}, sinks).ok());
     return layers;
   };
-  const auto want = streams(*reference), got = streams(*model);
+  const auto want = streams(reference.model(0)), got = streams(model.model(0));
   ASSERT_EQ(result.layer_error.size(), 3u);
   for (std::size_t layer = 0; layer < 3; ++layer) {
     double error = 0, norm = 0;
@@ -150,34 +153,36 @@ TEST(Evaluate, layer_errors_are_those_of_the_residual_stream) {
 }
 
 TEST(Evaluate, refuses_what_cannot_be_compared) {
-  const auto odd = load("odd", DType::kF32), other = load("stacked", DType::kF32);
+  auto odd = load("odd", DType::kF32), other = load("stacked", DType::kF32);
   const EvalOptions options = {.tmp_dir = testing::TempDir()};
-  const auto nothing = record_reference(*odd, {{1}, {2}}, options);
+  const auto nothing = record_reference(odd, {{1}, {2}}, options);
   ASSERT_FALSE(nothing.ok());
   EXPECT_NE(nothing.error().message.find("two tokens"), std::string::npos);
-  Recording recording = record_reference(*odd, {{1, 2, 3}}, options).value();
-  const auto compared = compare_with(recording, *other, {{1, 2, 3}}, options);
+  Recording recording = record_reference(odd, {{1, 2, 3}}, options).value();
+  const auto compared = compare_with(recording, other, {{1, 2, 3}}, options);
   ASSERT_FALSE(compared.ok());
   EXPECT_NE(compared.error().message.find("vocab_size 101"), std::string::npos)
       << compared.error().message;
-  EXPECT_FALSE(record_reference(*odd, {{1, 101}}, options).ok());
+  EXPECT_FALSE(record_reference(odd, {{1, 101}}, options).ok());
   // All of it is known before a model is loaded.
   const auto refusal = [&](const LoadedModel& model, const TokenSequences& text) {
-    const Status status = check_evaluation(odd->config(), "a", model.config(), "b", text);
+    const Status status = check_evaluation(odd.model(0).config(), "a", model.config(), "b", text);
     return status.ok() ? "" : status.error().message;
   };
-  EXPECT_EQ(refusal(*odd, {{1, 2, 3}}), "");
-  EXPECT_NE(refusal(*other, {{1, 2, 3}}).find("a has vocab_size 101 and b has"), std::string::npos);
-  EXPECT_NE(refusal(*odd, {{1}, {2}}).find("two tokens"), std::string::npos);
-  EXPECT_NE(refusal(*odd, {{1, 2}, {1, 101}}).find("sequence 2 of the text, for a: token 101"),
+  EXPECT_EQ(refusal(odd.model(0), {{1, 2, 3}}), "");
+  EXPECT_NE(refusal(other.model(0), {{1, 2, 3}}).find("a has vocab_size 101 and b has"),
             std::string::npos);
+  EXPECT_NE(refusal(odd.model(0), {{1}, {2}}).find("two tokens"), std::string::npos);
+  EXPECT_NE(
+      refusal(odd.model(0), {{1, 2}, {1, 101}}).find("sequence 2 of the text, for a: token 101"),
+      std::string::npos);
 }
 
 TEST(Evaluate, reserves_once_for_the_longest_text) {
-  const auto model = load("odd", DType::kF32);
+  auto model = load("odd", DType::kF32);
   const TokenSequences text = random_text({70, 130, 5});
-  ASSERT_TRUE(record_reference(*model, text, {.tmp_dir = testing::TempDir()}).ok());
-  EXPECT_EQ(model->num_pages(), 3);
+  ASSERT_TRUE(record_reference(model, text, {.tmp_dir = testing::TempDir()}).ok());
+  EXPECT_EQ(model.model(0).num_pages(), 3);
 }
 
 }  // namespace

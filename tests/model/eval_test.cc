@@ -1,6 +1,8 @@
 // Calibration and evaluation on every backend and on the bundled model.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "base/random.h"
 #include "base/str.h"
 #include "cli/id_file.h"
@@ -22,6 +24,12 @@ std::unique_ptr<LoadedModel> load(const ModelOptions& options, DecoratedBackend 
   auto model = LoadedModel::load(options, std::move(backend));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();
+}
+
+Ranks alone(std::unique_ptr<LoadedModel> model) {
+  Ranks ranks(MeshShape{});
+  ranks.add(std::move(model));
+  return ranks;
 }
 
 Calibration calibrate_on(std::unique_ptr<Backend> backend, const ModelOptions& options,
@@ -74,13 +82,13 @@ TEST(Calibrate, a_tapped_model_says_what_the_model_says) {
   TokenSequences text = heldout("heldout.ids.txt");
   text.resize(2);
   const ModelOptions options = options_of(kTiny, DType::kF32);
-  const auto plain = load(options, best_backend().make(2));
+  Ranks plain = alone(load(options, best_backend().make(2)));
   DecoratedBackend backend(best_backend().make(2));
   backend.decorate<TapOps>();
-  const auto tapped = load(options, std::move(backend));
+  Ranks tapped = alone(load(options, std::move(backend)));
   const EvalOptions eval = {.tmp_dir = testing::TempDir()};
-  Recording recording = record_reference(*plain, text, eval).value();
-  const Evaluation result = compare_with(recording, *tapped, text, eval).value();
+  Recording recording = record_reference(plain, text, eval).value();
+  const Evaluation result = compare_with(recording, tapped, text, eval).value();
   EXPECT_LT(result.max_kl, 1e-6);
   EXPECT_EQ(result.same_top1, 1);
   for (const double error : result.layer_error) EXPECT_LT(error, 1e-5);
@@ -100,12 +108,13 @@ TEST(Evaluate, bf16_stays_near_fp32_with_random_weights) {
     ModelOptions options = options_of(kTiny, dtype);
     options.dummy = Release::kBF16;
     options.with_mtp = false;
-    return load(options, best_backend().make(2));
+    return alone(load(options, best_backend().make(2)));
   };
-  auto reference = load_in(DType::kF32);
+  std::optional<Ranks> reference = load_in(DType::kF32);
   Recording recording = record_reference(*reference, text, eval).value();
   reference.reset();
-  const Evaluation result = compare_with(recording, *load_in(DType::kBF16), text, eval).value();
+  Ranks model = load_in(DType::kBF16);
+  const Evaluation result = compare_with(recording, model, text, eval).value();
   EXPECT_LT(result.median_kl, 1.3e-4);
   EXPECT_GT(result.median_kl, 0);
 }
@@ -118,7 +127,7 @@ TEST(Evaluate, bf16_stays_near_fp32_on_held_out_text) {
     const EvalOptions eval = {.tmp_dir = testing::TempDir()};
     ModelOptions options = options_of(kTiny, DType::kF32);
     options.with_mtp = false;
-    auto reference = load(options, best_backend().make(2));
+    std::optional<Ranks> reference = alone(load(options, best_backend().make(2)));
     Recording recording = record_reference(*reference, text, eval).value();
     reference.reset();
     for (const LatentFormat latent : {LatentFormat::kBF16, LatentFormat::kFp8}) {
@@ -126,8 +135,8 @@ TEST(Evaluate, bf16_stays_near_fp32_on_held_out_text) {
       options = options_of(kTiny, DType::kBF16);
       options.numbers.latent = latent;
       options.with_mtp = false;
-      const auto model = load(options, best_backend().make(2));
-      const Evaluation result = compare_with(recording, *model, text, eval).value();
+      Ranks model = alone(load(options, best_backend().make(2)));
+      const Evaluation result = compare_with(recording, model, text, eval).value();
       EXPECT_LT(result.mean_kl, 1e-3);
       EXPECT_GT(result.mean_kl, 0);
       EXPECT_NEAR(result.perplexity, result.ref_perplexity,
