@@ -1,6 +1,7 @@
 // glint eval: how far a model is from a reference on given text.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/file.h"
 #include "base/progress.h"
@@ -86,12 +87,16 @@ struct Found {
   RunOptions run;
   ModelOptions resolved;
   OpenedModel opened;
+  std::string note;  // of FittedShape
 };
 
-Result<Found> find(RunOptions run, Cli& cli) {
+Result<Found> find(RunOptions run, const LayoutOptions& layout, Cli& cli) {
   GLINT_TRY(ModelOptions resolved, resolve(run, cli, /*with_mtp=*/false));
   GLINT_TRY(OpenedModel opened, open_model(resolved));
-  return Found{std::move(run), std::move(resolved), std::move(opened)};
+  GLINT_TRY(FittedShape fitted, fit_shape(layout, opened.config, resolved.threads, layout));
+  GLINT_TRY_STATUS(check_fitted(fitted, run));
+  resolved.shape = fitted.shape;
+  return Found{std::move(run), std::move(resolved), std::move(opened), std::move(fitted.note)};
 }
 
 // The tokens of --text in pieces of --context, none longer than the reference's positions.
@@ -145,16 +150,16 @@ Result<EvaluatedModel> describe(const Found& model) {
   return out;
 }
 
-Result<std::unique_ptr<Ranks>> load(const Found& model, const LayoutOptions& layout, Cli& cli) {
-  return load_fitted_ranks(layout, model.run, model.resolved, model.opened, cli);
+Result<std::unique_ptr<Ranks>> load(const Found& model, Cli& cli) {
+  return load_ranks(model.run, model.resolved, model.opened, cli);
 }
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
   // Errors of --html and MODEL are found early, before the reference runs.
   GLINT_TRY_STATUS(check_result_file(options.html));
-  GLINT_TRY(const Found model, find(options, cli));
-  GLINT_TRY(std::optional<Found> reference, find(reference_of(options), cli));
+  GLINT_TRY(const Found model, find(options, options, cli));
+  GLINT_TRY(std::optional<Found> reference, find(reference_of(options), options, cli));
   GLINT_TRY_STATUS(check_apart({{"MODEL", model.resolved.dir},
                                 {"--ref", reference->resolved.dir},
                                 {"--text", options.text},
@@ -165,6 +170,8 @@ Status run(const Options& options, Cli& cli) {
                                            : read_ids(options.ids));
   GLINT_TRY_STATUS(check_evaluation(reference->opened.config, reference->resolved.dir,
                                     model.opened.config, model.resolved.dir, text));
+  for (const std::string& note : std::set{model.note, reference->note})
+    if (!note.empty()) cli.console.note(note);
   const std::int64_t tokens = count_tokens(text);
   EvalOptions eval = {.chunk = options.chunk,
                       .layer_rows = options.layer_rows,
@@ -174,7 +181,7 @@ Status run(const Options& options, Cli& cli) {
   // The reference is gone from memory before the model is loaded.
   std::optional<Recording> recording;
   {
-    GLINT_TRY(const std::unique_ptr<Ranks> loaded, load(*reference, options, cli));
+    GLINT_TRY(const std::unique_ptr<Ranks> loaded, load(*reference, cli));
     GLINT_TRY(report.reference, describe(*reference));
     Progress progress("reference", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };
@@ -183,7 +190,7 @@ Status run(const Options& options, Cli& cli) {
   }
   Json ranks;  // of the model
   {
-    GLINT_TRY(const std::unique_ptr<Ranks> loaded, load(model, options, cli));
+    GLINT_TRY(const std::unique_ptr<Ranks> loaded, load(model, cli));
     GLINT_TRY(report.model, describe(model));
     Progress progress("model", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };

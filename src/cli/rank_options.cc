@@ -177,17 +177,6 @@ Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const Model
   return ranks;
 }
 
-Result<std::unique_ptr<Ranks>> load_fitted_ranks(const LayoutOptions& layout,
-                                                 const RunOptions& options, ModelOptions resolved,
-                                                 const OpenedModel& opened, Cli& cli,
-                                                 const Decorate& decorate) {
-  GLINT_TRY(const FittedShape fitted, fit_shape(layout, opened.config, resolved.threads, layout));
-  GLINT_TRY_STATUS(check_fitted(fitted, options));
-  if (!fitted.note.empty()) cli.console.note(fitted.note);
-  resolved.shape = fitted.shape;
-  return load_ranks(options, resolved, opened, cli, decorate);
-}
-
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 ModelOptions resolved, const OpenedModel& opened, Cli& cli,
                                 const Decorate& decorate) {
@@ -197,8 +186,11 @@ Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& o
             ", and shards have sequences of their own, but this command runs on one; "
             "leave it out, or let shards share the experts with --ep, or sequences with --cp"));
   }
-  GLINT_TRY(std::unique_ptr<Ranks> ranks,
-            load_fitted_ranks(layout, options, std::move(resolved), opened, cli, decorate));
+  GLINT_TRY(const FittedShape fitted, fit_shape(layout, opened.config, resolved.threads, layout));
+  GLINT_TRY_STATUS(check_fitted(fitted, options));
+  if (!fitted.note.empty()) cli.console.note(fitted.note);
+  resolved.shape = fitted.shape;
+  GLINT_TRY(std::unique_ptr<Ranks> ranks, load_ranks(options, resolved, opened, cli, decorate));
   return LedRanks(std::move(ranks));
 }
 

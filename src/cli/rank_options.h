@@ -149,14 +149,7 @@ class LedRanks {
 };
 
 // The model of `resolved` in the layout that fits, which is noted where it is not the one asked
-// for.
-Result<std::unique_ptr<Ranks>> load_fitted_ranks(const LayoutOptions& layout,
-                                                 const RunOptions& options, ModelOptions resolved,
-                                                 const OpenedModel& opened, Cli& cli,
-                                                 const Decorate& decorate = {});
-
-// The same where one sequence after another runs, on the first shard: others have but experts to
-// give.
+// for. One sequence after another runs, on the first shard: others have but experts to give.
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 ModelOptions resolved, const OpenedModel& opened, Cli& cli,
                                 const Decorate& decorate = {});

@@ -130,6 +130,8 @@ def eval_compares(folder):
     whole, sliced, two_ranks = (json.loads(output(*line, *more)) for more in ((), ("--reduce-slices", 2), ("--tp", 2)))
     check([len(said.pop("ranks")) for said in (whole, sliced, two_ranks)] == [1, 1, 2], "ranks", two_ranks)
     check(sliced == two_ranks != whole, "ranks change an evaluation", (sliced, two_ranks))
+    fewer = succeed("eval", MODEL, "--ref", MODEL, "--text", text, "--dp", 3, "--threads", 2).stderr
+    check(fewer.count("dp 3 -> 2") == 1, "the layout of both is told once", fewer)
 
 
 def eval_refuses(folder):
