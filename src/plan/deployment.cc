@@ -162,7 +162,13 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
     const TrialOptions trial = trial_options(o, stage);
     GLINT_TRY(std::unique_ptr<StepTrial> made, StepTrial::make(config, trial));
     const MemoryPlan rank = plan_memory(*made, config, trial, limits);
-    d.all_weights += rank.weight_bytes() * layout.tp * layout.dp;
+    const int ranks = layout.tp * layout.dp;
+    // Routed experts that are dealt out whole: `rank` has as many as any, and others may have
+    // fewer.
+    const std::int64_t dealt =
+        layout.ep > 1 ? rank.weights[static_cast<std::size_t>(TensorRole::kRoutedExpert)] : 0;
+    d.all_weights += (rank.weight_bytes() - dealt) * ranks;
+    if (dealt > 0) d.all_weights += dealt / made->shard().experts.count * config.n_routed_experts;
     if (stage == 0 || rank.weight_bytes() + rank.working_bytes() >
                           d.rank.weight_bytes() + d.rank.working_bytes()) {
       d.rank = rank;

@@ -78,6 +78,15 @@ TEST(Deployment, of_nvfp4_on_eight_rtx_pro_6000) {
   EXPECT_TRUE(planned(options).fits);
 }
 
+// 256 experts are not three times as many.
+TEST(Deployment, of_experts_dealt_out_unevenly_holds_each_once) {
+  const auto experts = static_cast<std::size_t>(TensorRole::kRoutedExpert);
+  const Deployment one = planned(on("h200", 1, Release::kFp8, {}));
+  const Deployment three = planned(on("h200", 3, Release::kFp8, {.ep = 3, .dp = 3}));
+  EXPECT_EQ(three.all_weights,
+            one.rank.weights[experts] + 3 * (one.rank.weight_bytes() - one.rank.weights[experts]));
+}
+
 // Engines of one host of eight, attention in shards, 0.7 of the memory.
 TEST(Deployment, of_the_whole_model_on_eight_h200_beside_training_is_impossible) {
   for (const Release release : {Release::kBF16, Release::kFp8}) {
