@@ -8,6 +8,7 @@
 #include "cli/apart.h"
 #include "cli/backends.h"
 #include "cli/commands.h"
+#include "cli/generate_options.h"
 #include "cli/launch_text.h"
 #include "cli/model_options.h"
 #include "cli/option_range.h"
@@ -181,7 +182,7 @@ Status check_ranges(const Options& o) {
   GLINT_TRY_STATUS(check_sizes(layout));
   GLINT_TRY_STATUS(check_range("input-len", o.input_len, 1, 1 << 20));
   GLINT_TRY_STATUS(check_range("output-len", o.output_len, 1, 1 << 20));
-  GLINT_TRY_STATUS(check_range("drafts", o.drafts, 0, 64));
+  GLINT_TRY_STATUS(check_range("drafts", o.drafts, 0, kMostDrafts));
   GLINT_TRY_STATUS(check_range("concurrency", o.concurrency, 0, 65536));
   GLINT_TRY_STATUS(check_range("max-num-batched-tokens", o.max_num_batched_tokens, 64, 1 << 20));
   for (const auto& [name, share] : {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),

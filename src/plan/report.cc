@@ -88,7 +88,8 @@ Json floor_json(const Floor& floor) {
 }
 
 Json layout_json(const MeshShape& l) {
-  return Json::Object{{"tp", l.tp}, {"ep", l.ep}, {"dp", l.dp}, {"pp", l.pp}, {"cp", l.cp}};
+  return Json::Object{{"tp", l.tp}, {"ep", l.ep}, {"dp", l.dp},
+                      {"pp", l.pp}, {"cp", l.cp}, {"reduce_slices", l.num_slices()}};
 }
 
 }  // namespace
@@ -165,7 +166,6 @@ Json to_json(const PlanReport& r) {
                       {"device_source", std::string(o.device.source)},
                       {"count", o.count},
                       {"layout", layout_json(o.layout)},
-                      {"cp", o.layout.cp},
                       {"fits", d.fits},
                       {"limit", d.limit},
                       {"max_model_len", d.max_model_len},

@@ -70,7 +70,7 @@ def several_machines():
     check("hosts of" not in text, "machines are hosts", text)
     for alone in ("--ep", "--cp"):  # as many shards, as servers have them
         said = json.loads(output("plan", MODEL, "--device", "cpu", "--count", 2, alone, 2, "--json"))["layout"]
-        check(said == {"tp": 1, "ep": 1, "dp": 2, "pp": 1, "cp": 1} | {alone[2:]: 2}, alone, said)
+        check(said == {"tp": 1, "ep": 1, "dp": 2, "pp": 1, "cp": 1, "reduce_slices": 1} | {alone[2:]: 2}, alone, said)
     slices = output("plan", MODEL, "--device", "cpu", "--count", 2, "--tp", 2, "--reduce-slices", 4, "--slurm")
     check(" --tp 2 --reduce-slices 4 " in slices, "slices", slices)
     refused("plan", MODEL, "--device", "cpu", "--tp", 2, words=["tp 2 is 2 ranks", "1 devices (--count)"])
@@ -174,6 +174,7 @@ def refusals():
             refused("plan", alone.with_name("q.json"), "--count", 4, words=["q.json", " ".join(quantization.values()), "--format"])
         output("plan", alone.with_name("q.json"), "--count", 4, "--format", "bf16")
         refused("plan", alone, "--drafts", 3, words=["--drafts 3", "MTP layer", str(alone)])
+    refused("plan", MODEL, "--drafts", 17, words=["--drafts is 17", "16"])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
