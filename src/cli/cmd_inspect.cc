@@ -271,10 +271,8 @@ Status run(const Options& options, Cli& cli) {
   if (report.inventory) {
     if (Status drafts = report.inventory->check_complete(report.path, true); !drafts.ok())
       cli.console.note(str("warning: no drafts (--spec): ", drafts.error().message));
+    note_unused(report.path, report.inventory->extra, cli);
   }
-  const std::string unused =
-      report.inventory ? describe_unused(report.path, report.inventory->extra) : "";
-  if (!unused.empty()) cli.console.note("warning: " + unused);
   return Ok{};
 }
 
