@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/file.h"
 #include "base/json_text.h"
 #include "base/random.h"
 #include "base/str.h"
@@ -13,7 +12,6 @@
 namespace glint {
 namespace {
 
-constexpr std::size_t kMaxFile = std::size_t{4} << 30;
 constexpr std::uint64_t kLengths = std::uint64_t{1} << 40;  // streams of random numbers
 constexpr std::uint64_t kPrefixes = std::uint64_t{1} << 41;
 constexpr std::uint64_t kOrder = std::uint64_t{1} << 42;
@@ -103,8 +101,7 @@ int random_output_len(const PromptOptions& options, int index) {
 
 Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int output_len,
                                                 int max_turns, std::uint64_t seed) {
-  GLINT_TRY(const std::string text, read_file(path, kMaxFile));
-  GLINT_TRY(const Json::Array rows, parse_rows(text).in(quoted(path)));
+  GLINT_TRY(const Json::Array rows, read_rows(path));
   std::vector<Conversation> all;
   for (const Json& entry : rows) {
     if (Conversation each = read_conversation(entry, output_len, max_turns); !each.empty())

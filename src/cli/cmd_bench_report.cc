@@ -46,8 +46,7 @@ Status run(const Options& options, Cli& cli) {
   std::vector<Measurement> all;
   std::set<std::string> runs, loads;
   for (const std::string& path : files) {
-    GLINT_TRY(const std::string text, read_file(path));
-    GLINT_TRY(const Json::Array rows, parse_rows(text).in(quoted(path, 4096)));
+    GLINT_TRY(const Json::Array rows, read_rows(path));
     if (rows.empty()) return invalid(str(quoted(path, 4096), " has no result"));
     for (const Json& row : rows) {
       GLINT_TRY(Measurement m, read_saved_result(row).in(quoted(path, 4096)));
