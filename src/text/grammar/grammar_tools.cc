@@ -277,7 +277,7 @@ Json loosened_argument(const ToolSpec& tool, const std::string& name, const Json
 
 ToolSpec loosened_tool(const ToolSpec& given, const CanBeExpressed& can_be_expressed) {
   ToolSpec tool = given;
-  if (!merge_arguments(tool.parameters).ok()) tool = given;
+  (void)merge_arguments(tool.parameters);  // where it fails they stay as they were given
   const Json* properties = tool.parameters.find("properties");
   if (!properties || !properties->is_object()) return {tool.name, Json::Object{}};
   Json described = Json::Object{};
