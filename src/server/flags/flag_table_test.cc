@@ -90,6 +90,9 @@ TEST(TranslateFlags, defaults_are_the_dialects_and_reasons_are_told) {
                 .error()
                 .message,
             "unknown option \"--enable-trace\", did you mean --enable-metrics?");
+  const std::vector<std::string> several = {"--lora-target-modules", "a", "b", "--port", "5"};
+  EXPECT_EQ(translate_flags(Dialect::kVllm, several, options).value().ignored,
+            std::vector<std::string>{"--lora-target-modules a b (there are no adapters)"});
 }
 
 TEST(GraphFlags, are_set_by_name) {

@@ -79,6 +79,7 @@ class Translator {
   bool has_meaning(const std::string& group) const;
   Result<Json> group_in(const std::string& name, const Json& value, const std::string& shown) const;
   Status apply(const Setting& setting);
+  Status apply_each(Setting setting, const std::vector<std::string>& values);
   Status switch_off(const Setting& given);
   Status apply_rule(const FlagRule& rule, const Setting& setting);
   Status apply_value(const FlagRule& rule, const Setting& setting);
@@ -134,15 +135,8 @@ bool Translator::takes_json(std::string_view name) const {
 }
 
 void Translator::ignore(const Setting& setting, std::string_view why) {
-  const std::string end = str(" (", why, ")");
-  std::vector<std::string>& lines = out_.ignored;
-  if (setting.is_further && !lines.empty() && lines.back().starts_with(setting.shown + " ") &&
-      lines.back().ends_with(end)) {
-    lines.back().insert(lines.back().size() - end.size(), str(" ", *setting.value));
-    return;
-  }
-  const std::string line = in_words(setting) + end;
-  if (!contains(lines, line)) lines.push_back(line);
+  const std::string line = str(in_words(setting), " (", why, ")");
+  if (!contains(out_.ignored, line)) out_.ignored.push_back(line);
 }
 
 void Translator::note_graphs(const Setting& setting) {
@@ -279,6 +273,20 @@ Status Translator::apply(const Setting& setting) {
   return Ok{};
 }
 
+// A flag with several values, of which one that is ignored is told with all.
+Status Translator::apply_each(Setting setting, const std::vector<std::string>& values) {
+  const FlagRule* rule = find_rule(setting.name);
+  const bool is_ignored = rule != nullptr && rule->does == Does::kIgnore;
+  setting.value.reset();
+  for (const std::string& value : values) {
+    setting.value = is_ignored && setting.value ? str(*setting.value, " ", value) : value;
+    if (is_ignored) continue;
+    GLINT_TRY_STATUS(apply(setting));
+    setting.is_further = true;
+  }
+  return is_ignored && setting.value ? apply(setting) : Ok{};
+}
+
 // "--no-x", or "no-x: true" of a file.
 Status Translator::switch_off(const Setting& given) {
   const Setting setting = {given.name.substr(3), "false", given.shown, true};
@@ -340,13 +348,10 @@ Status Translator::apply_members(const std::string& name, const Json& value,
   const bool several =
       (rule != nullptr && rule->takes == Takes::kValues) || (option != nullptr && option->is_list);
   if (value.is_array() && several) {
-    Setting setting = {.name = name, .shown = shown};
-    for (const Json& each : value.as_array()) {
-      setting.value = each.is_string() ? each.as_string() : dump_json(each);
-      GLINT_TRY_STATUS(apply(setting));
-      setting.is_further = true;
-    }
-    return Ok{};
+    std::vector<std::string> values;
+    for (const Json& each : value.as_array())
+      values.push_back(each.is_string() ? each.as_string() : dump_json(each));
+    return apply_each({.name = name, .shown = shown}, values);
   }
   return apply({name, value.is_string() ? value.as_string() : dump_json(value), shown});
 }
@@ -388,16 +393,14 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
     if (is_list ? json.is_array() : json.is_object())
       return apply_members(setting.name, json, setting.shown);
   }
-  GLINT_TRY_STATUS(apply(setting));
   const bool several = rule != nullptr && rule->takes == Takes::kValues;
-  if (is_attached || !several || dialect_ == Dialect::kGlint) return Ok{};
-  setting.is_further = true;
+  if (is_attached || !several || dialect_ == Dialect::kGlint) return apply(setting);
+  std::vector<std::string> values = {*setting.value};
   while (!rest.empty() && !rest.front().starts_with('-')) {
-    setting.value = rest.front();
+    values.push_back(rest.front());
     rest = rest.subspan(1);
-    GLINT_TRY_STATUS(apply(setting));
   }
-  return Ok{};
+  return apply_each(setting, values);
 }
 
 Status Translator::read_line(std::span<const std::string> args) {
