@@ -36,7 +36,8 @@ class BlockReader {
       read_tool_result(b);
     } else if (b.ok() && b.reading()) {
       b.fail("type", str(b.path("type"), " is ", quoted(type),
-                         "; the model reads text, thinking, tool_use and tool_result only"));
+                         "; the model reads text, document, search_result, thinking, tool_use and "
+                         "tool_result only"));
     }
   }
 

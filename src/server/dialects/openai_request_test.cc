@@ -227,8 +227,8 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
        "chat_template_kwargs.enable_thinking is an integer; expected a boolean"},
       {anthropic(R"("messages": [{"role": "user", "content": [{"type": "image"}]}])"),
        "messages[0].content[0].type",
-       "messages[0].content[0].type is \"image\"; the model reads text, thinking, tool_use and "
-       "tool_result only"},
+       "messages[0].content[0].type is \"image\"; the model reads text, document, search_result, "
+       "thinking, tool_use and tool_result only"},
       {parse("{}", Api::kMessages, read_anthropic), "max_tokens", "max_tokens is missing"},
       {chat(R"("allowed_token_ids": [])"), "allowed_token_ids",
        "allowed_token_ids is empty; expected at least one token"},
