@@ -31,9 +31,6 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                    {"train/lr", f.step.lr},
                    {"parity/tokens", batch.parity.tokens},
                    {"parity/differ", batch.parity.differ},
-                   {"train/train_rollout_logprob_abs_diff", batch.parity.difference},
-                   {"train/train_rollout_kl", batch.parity.kl},
-                   {"train/ess_ratio", batch.parity.ess_ratio},
                    {"perf/rollout_time", f.rollout_s},
                    {"perf/train_time", f.train_s},
                    {"perf/update_weights_time", f.update_s},
@@ -42,7 +39,12 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                    {"perf/rollout_tokens_per_s",
                     f.answered_s > 0 ? static_cast<double>(f.answered_tokens) / f.answered_s : 0},
                    {"perf/train_tokens_per_s", static_cast<double>(f.sums.tokens) / f.train_s}};
-  if (batch.parity.tokens > 0) metrics.set("rollout/entropy", batch.parity.entropy);
+  if (batch.parity.tokens > 0) {
+    metrics.set("train/train_rollout_logprob_abs_diff", batch.parity.difference);
+    metrics.set("train/train_rollout_kl", batch.parity.kl);
+    metrics.set("train/ess_ratio", batch.parity.ess_ratio);
+    metrics.set("rollout/entropy", batch.parity.entropy);
+  }
   if (c.drafted > 0) {
     metrics.set("rollout/spec_accept_rate",
                 static_cast<double>(c.accepted) / static_cast<double>(c.drafted));
