@@ -95,15 +95,19 @@ Status run_model(const Options& options, Cli& cli) {
                                                        .steps = options.steps,
                                                        .reads_answers = options.read_answers}));
       step.samples.push_back(r.step_us);
+      if (r.count == 0) continue;
       gap.samples.push_back(r.median_us);
       p99.push_back(r.p99_us);
       count += r.count;
     }
-    console.print(formatted("%8d %12.1f %16.1f %13.1f %10zu\n", n, median(step.samples),
-                            median(gap.samples), median(p99), count));
+    const auto us = [](const std::vector<double>& samples) {
+      return samples.empty() ? "-" : formatted("%.1f", median(samples));
+    };
+    console.print(formatted("%8d %12.1f %16s %13s %10zu\n", n, median(step.samples),
+                            us(gap.samples).c_str(), us(p99).c_str(), count));
     console.flush();
     figures.push_back(std::move(step));
-    figures.push_back(std::move(gap));
+    if (count > 0) figures.push_back(std::move(gap));
   }
   return write_figures(options.figures,
                        {.benchmark = "bench engine",

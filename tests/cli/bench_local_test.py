@@ -69,6 +69,15 @@ def figures_are_in_the_common_form():
                 check((figure["low"], figure["high"]) == (min(figure["samples"]), max(figure["samples"])), "range", figure)
 
 
+def a_cpu_has_no_gaps():
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/figures.json"
+        text = output("bench", "engine", "--model", MODEL, "--backend", "cpu", "--running", 1, "--steps", 3, "--repeat", 1, "--figures", path)
+        with open(path) as file:
+            names = [figure["name"] for figure in json.load(file)["figures"]]
+    check(text.split()[-3:] == ["-", "-", "0"] and names == ["step, 1 running"], "what nothing measured", (text, names))
+
+
 def ranks_share_the_work():
     one, two, cut = (json.loads(output("bench", "local", MODEL, *WHAT, "--json", *more)) for more in ((), ("--tp", 2), ("--reduce-slices", 2)))
     check(len(one["ranks"]) == 1 and len(two["ranks"]) == 2, "ranks", two["ranks"])
@@ -84,6 +93,7 @@ def ranks_share_the_work():
 ranks_share_the_work()
 json_has_every_combination()
 figures_are_in_the_common_form()
+a_cpu_has_no_gaps()
 table_has_every_combination()
 refused("bench", "local", MODEL, "--batch", 0, words=("--batch is 0",))
 for option in ("--tp", "--pp", "--ep", "--dp", "--cp", "--reduce-slices"):
