@@ -14,7 +14,9 @@ namespace glint {
 
 struct CommUse {
   std::int64_t calls = 0;
-  std::int64_t bytes = 0;  // that this rank gave, or, where it gives none, took
+  // That this rank gave, or, where it gives none, took; of exchanges, of its own rows: those that
+  // went out and came back.
+  std::int64_t bytes = 0;
 };
 
 enum class CommKind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kExchange, kSend, kRecv };
