@@ -84,7 +84,7 @@ Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json 
     GLINT_TRY(tools.specs, read_tool_specs(tools.list).in(options.tools));
   }
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
-  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli, part_of(options)));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(ChatTemplate chat_template, ChatTemplate::open(dir));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));

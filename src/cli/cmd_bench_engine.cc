@@ -76,7 +76,7 @@ std::vector<Figure> measure(int running, const Options& options) {
 
 // The steps of a model.
 Status run_model(const Options& options, Cli& cli) {
-  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli, part_of(options)));
   GLINT_TRY_STATUS(check_apart({{"--model", dir}}, {{"--figures", options.figures}}));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, /*with_mtp=*/false));
   Console& console = cli.console;

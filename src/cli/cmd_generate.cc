@@ -118,7 +118,7 @@ Status run(const Options& options, Cli& cli) {
                        " has no meaning for a raw prompt; add --chat, or leave it out"));
   }
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
-  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli, part_of(options)));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(const std::string text, read_prompt(options));
   if (text.empty()) return invalid("the prompt is empty; give -p TEXT or --file FILE");

@@ -115,20 +115,6 @@ std::optional<Release> release_of(const std::string& format) {
   return {};
 }
 
-// The release that a config.json without weights describes.
-Result<Release> release_of(const ModelConfig& config, const std::string& model) {
-  const std::string text = lower(config.quantization);
-  const auto says = [&](const char* word) { return text.find(word) != text.npos; };
-  if (text.empty()) return Release::kBF16;
-  const bool is_mx = says("mxfp");  // blocks and scales of its own
-  if (text == "modelopt" || (says("fp4") && !is_mx)) return Release::kNvfp4;
-  const bool is_fp8 = says("fp8") || says("float-quantized");  // of compressed-tensors
-  if (is_fp8 && !is_mx) return Release::kFp8;
-  return invalid(str(quoted(model, 4096), " is quantised as ", quoted(config.quantization),
-                     ", which is none of fp8 and nvfp4; plan its weights in a format that "
-                     "--format names"));
-}
-
 Result<Subject> find_subject(const Options& o, const Cli& cli) {
   Subject s;
   s.model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model;
@@ -156,8 +142,11 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
       s.format = "the checkpoint's formats";
       return s;
     }
+    if (!release) release = release_of(s.config);
     if (!release) {
-      GLINT_TRY(release, release_of(s.config, o.model));
+      return invalid(str(quoted(o.model, 4096), " is quantised as ", quoted(s.config.quantization),
+                         ", which is none of fp8 and nvfp4; plan its weights in a format that "
+                         "--format names"));
     }
   }
   s.format = name_of(*release);

@@ -58,7 +58,7 @@ Result<TokenSequences> read_sequences(const Options& options, Cli& cli) {
   if (!options.ids.empty()) {
     return read_ids(options.ids);
   }
-  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli, part_of(options)));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(std::vector<TokenId> ids, tokenizer.encode(options.prompt));
   return TokenSequences{std::move(ids)};

@@ -79,6 +79,8 @@ bool lacks(const std::string& dir, ModelPart part) {
   switch (part) {
     case ModelPart::kAll:
       return none("tokenizer.json") || lacks(dir, ModelPart::kWeights);
+    case ModelPart::kText:
+      return none("tokenizer.json") || none("config.json");
     case ModelPart::kWeights:
       return none("config.json") || lacks_weights(dir);
     case ModelPart::kConfig:

@@ -12,6 +12,7 @@ namespace glint {
 // The part of a model that a command needs.
 enum class ModelPart {
   kAll,        // a configuration, weights, a tokenizer
+  kText,       // the same without the weights
   kWeights,    // the first two
   kConfig,     // the first
   kTokenizer,  // tokenizer.json

@@ -26,14 +26,23 @@ NumberFormats number_formats(std::string_view dtype, std::string_view kv_dtype,
                                   : IndexFormat::kBF16};
 }
 
+ModelPart part_of(const RunOptions& options) {
+  return options.load_format.starts_with("dummy") ? ModelPart::kText : ModelPart::kAll;
+}
+
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp) {
+  return resolve(options, cli, with_mtp, part_of(options));
+}
+
+Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp,
+                             ModelPart part) {
   ModelOptions out;
   const bool config_alone =
       options.load_format.starts_with("dummy") && options.model.ends_with(".json");
   if (config_alone) {
     out.dir = options.model;
   } else {
-    GLINT_TRY(out.dir, model_dir(options.model, cli));
+    GLINT_TRY(out.dir, model_dir(options.model, cli, part));
   }
   out.numbers =
       number_formats(options.dtype, options.kv_dtype.empty() ? options.dtype : options.kv_dtype,

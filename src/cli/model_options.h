@@ -59,7 +59,13 @@ std::string index_of(const RunOptions& options);
 NumberFormats number_formats(std::string_view dtype, std::string_view kv_dtype,
                              std::string_view index);
 
-// Options as the runtime takes them; what the user left open is decided here.
+// The part of MODEL that runs: no weights where they are made up.
+ModelPart part_of(const RunOptions& options);
+
+// Options as the runtime takes them; what the user left open is decided here. Of a model at the
+// hub `part` is fetched.
+Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp,
+                             ModelPart part);
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 
 Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli);

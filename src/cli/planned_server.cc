@@ -11,6 +11,7 @@
 #include "cli/served_ranks.h"
 #include "model/inventory.h"
 #include "model/release.h"
+#include "plan/known_models.h"
 #include "runtime/memory_plan.h"
 
 namespace glint {
@@ -28,12 +29,42 @@ RunOptions at_revision(const ServeOptions& options, Cli& cli) {
   return out;
 }
 
-// A model that has a tokenizer.
-Result<OpenedModel> open_served(const ModelOptions& resolved) {
-  if (resolved.dir.ends_with(".json"))
-    return invalid(str(resolved.dir,
-                       " is a configuration alone; a server needs a directory with a tokenizer"));
-  return open_model(resolved);
+// The model's files. A dry run fetches no weights.
+Result<ModelOptions> resolve(const ServeOptions& options, int drafts, Cli& cli) {
+  const RunOptions run = at_revision(options, cli);
+  Result<ModelOptions> found =
+      resolve(run, cli, drafts > 0, options.dry_run ? ModelPart::kText : part_of(run));
+  if (found.ok() || !options.dry_run || !find_known_model(options.model)) return found;
+  Error error = std::move(found).take_error();
+  error.message += str("; `glint plan ", options.model, "` needs no network");
+  return error;
+}
+
+// A model that has a tokenizer; of weights that are still at the hub, and that a dry run does
+// without, the release that the configuration names.
+Status open_served(const ServeOptions& options, PlannedServer& server, Cli& cli) {
+  const ModelOptions& model = server.model;
+  if (model.dir.ends_with(".json"))
+    return invalid(
+        str(model.dir, " is a configuration alone; a server needs a directory with a tokenizer"));
+  server.release = model.dummy;
+  const bool at_hub =
+      options.dry_run && !model.dummy && !is_directory(options.model) && lacks_weights(model.dir);
+  if (!at_hub) {
+    GLINT_TRY(server.opened, open_model(model));
+    return Ok{};
+  }
+  GLINT_TRY(server.opened, open_model(model.dir, ModelFiles::kConfig));
+  const std::string& quantization = server.opened.config.quantization;
+  server.release = release_of(server.opened.config);
+  if (!server.release) {
+    return invalid(str(quoted(options.model), " is quantised as ", quoted(quantization),
+                       ", and its weights are not here; `glint plan ", options.model,
+                       " --format F` plans them in a format of yours"));
+  }
+  cli.console.note(str("the weights of ", options.model, " are not here: planned as ",
+                       name_of(*server.release), ", as its configuration says"));
+  return Ok{};
 }
 
 // The model without its weights.
@@ -50,9 +81,9 @@ ServeFacts facts_of(const OpenedModel& model, const std::string& dir, int drafts
   return facts;
 }
 
-// Weights that will be made up.
-void add_dummy(Release release, ServeFacts& facts) {
-  facts.formats = str("dummy ", name_of(release));
+// Weights that no file here holds.
+void add_release(Release release, bool made_up, ServeFacts& facts) {
+  facts.formats = str(made_up ? "dummy " : "", name_of(release));
   facts.has_mtp = facts.config.num_nextn_predict_layers > 0;
 }
 
@@ -116,8 +147,8 @@ Status plan_model_memory(const ServeOptions& options, PlannedServer& server) {
 }  // namespace
 
 std::function<WeightFormat(const ModelTensor&)> PlannedServer::formats() {
-  return model.dummy ? formats_of(facts.config, *model.dummy)
-                     : formats_of(facts.config, *opened.checkpoint);
+  return release ? formats_of(facts.config, *release)
+                 : formats_of(facts.config, *opened.checkpoint);
 }
 
 Result<PlannedServer> find_server(const ServeOptions& options, std::optional<RankEnv> launch,
@@ -126,11 +157,11 @@ Result<PlannedServer> find_server(const ServeOptions& options, std::optional<Ran
   ModelOptions& model = server.model;
   ServeFacts& facts = server.facts;
   GLINT_TRY(const int drafts, parse_spec(options.spec));
-  GLINT_TRY(model, resolve(at_revision(options, cli), cli, drafts > 0));
-  GLINT_TRY(server.opened, open_served(model));
+  GLINT_TRY(model, resolve(options, drafts, cli));
+  GLINT_TRY_STATUS(open_served(options, server, cli));
   facts = facts_of(server.opened, model.dir, drafts, cli.environment);
-  if (model.dummy) {
-    add_dummy(*model.dummy, facts);
+  if (server.release) {
+    add_release(*server.release, model.dummy.has_value(), facts);
   } else {
     GLINT_TRY_STATUS(add_weights(*server.opened.checkpoint, facts));
   }

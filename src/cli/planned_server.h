@@ -17,6 +17,7 @@ struct PlannedServer {
   std::optional<RankEnv> launch = {};  // if a launcher started this process
   ModelOptions model = {};
   OpenedModel opened = {};
+  std::optional<Release> release = {};  // of weights that no file here holds
   ServeFacts facts = {};
   BackendOptions rank = {};  // each rank's
   std::unique_ptr<Backend> backend = nullptr;
@@ -25,7 +26,7 @@ struct PlannedServer {
 
   // Whether another process of the launch serves.
   bool follows() const { return launch && launch->rank > 0; }
-  // Those of weights as they are stored, or as they will be made up.
+  // Those of weights as they are stored, or as they will be made up or fetched.
   std::function<WeightFormat(const ModelTensor&)> formats();
 };
 

@@ -1,6 +1,7 @@
 #include "plan/known_models.h"
 
 #include "base/json.h"
+#include "base/str.h"
 
 namespace glint {
 namespace {
@@ -93,6 +94,17 @@ std::optional<KnownModel> find_known_model(std::string_view id) {
     return KnownModel{
         .id = known.id, .config = parse_config(config).value(), .release = known.release};
   }
+  return {};
+}
+
+std::optional<Release> release_of(const ModelConfig& config) {
+  const std::string text = lower(config.quantization);
+  const auto says = [&](const char* word) { return text.find(word) != text.npos; };
+  if (text.empty()) return Release::kBF16;
+  const bool is_mx = says("mxfp");  // blocks and scales of its own
+  if (text == "modelopt" || (says("fp4") && !is_mx)) return Release::kNvfp4;
+  const bool is_fp8 = says("fp8") || says("float-quantized");  // of compressed-tensors
+  if (is_fp8 && !is_mx) return Release::kFp8;
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Published models whose configuration needs no network.
+// Published models whose configuration needs no network, and how others say what they are.
 #pragma once
 
 #include <optional>
@@ -16,5 +16,8 @@ struct KnownModel {
 
 // "zai-org/GLM-5-FP8", or its last part; none if it is another's.
 std::optional<KnownModel> find_known_model(std::string_view id);
+
+// The release that a configuration without weights describes; none if its format is another.
+std::optional<Release> release_of(const ModelConfig& config);
 
 }  // namespace glint

@@ -379,7 +379,12 @@ def ids_of_commands():
         refused("tokenize", "org/tiny", "Hello", env={**env, "HF_HUB_OFFLINE": "1"}, words=["org/tiny", "glint pull org/tiny", "HF_HUB_OFFLINE"])
         ids = succeed("tokenize", "org/tiny", "Hello", env=env).stdout
         check(ids == succeed("tokenize", TINY, "Hello").stdout, "ids of a fetched tokenizer", ids)
-        check("safetensors" not in str(hub.requests), "weights for a tokenizer")
+        dry = run("serve", "org/tiny", "--dry-run", "--kv-cache-tokens", 640, "--max-model-len", 512, env=env_of(hub, cache()))
+        check(dry.returncode == 0 and "It fits." in dry.stdout, "a dry run", dry.stdout + dry.stderr)
+        check("the weights of org/tiny are not here: planned as bf16" in dry.stderr, "what is planned", dry.stderr)
+        succeed("generate", "org/tiny", "-p", "Hello", "--max-tokens", 1, "--load-format", "dummy", env=env)
+        check("safetensors" not in str(hub.requests), "weights for a tokenizer, a dry run or those that are made up")
+        refused("serve", "zai-org/GLM-5-FP8", "--dry-run", env={**env, "HF_HUB_OFFLINE": "1"}, words=["`glint plan zai-org/GLM-5-FP8` needs no network"])
         args = ["--prompt", "Hello", "--max-tokens", "3", "--temperature", "0"]
         text = succeed("generate", "org/tiny", *args, env=env).stdout
         check(text == succeed("generate", TINY, *args).stdout, "an answer of a fetched model", text)
