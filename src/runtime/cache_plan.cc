@@ -45,11 +45,14 @@ Result<CachePlan> plan_cache(const CacheWishes& w, const ServeMemory& m) {
                        " tokens is too large; it can hold ", with_commas(kMaxPages * kPageSize)));
   // On a host, weights that do not fit beside the cache stay in their files.
   const std::int64_t free = m.available - (m.on_host ? 0 : m.weights + m.activations);
-  if (free < 0)
-    return invalid(
-        str("weights and steps of ", human_bytes(m.weights + m.activations),
-            " do not fit: ", human_bytes(m.available),
-            " are free on the GPU; quantize the checkpoint, or serve with --backend cpu"));
+  const bool all_fit = m.weights + m.activations <= m.available;
+  if (!all_fit && (!m.on_host || (pages < 1 && !w.bytes)))
+    return invalid(str("weights and steps of ", human_bytes(m.weights + m.activations),
+                       " do not fit: ", human_bytes(m.available), " are free",
+                       m.on_host ? "; weights that stay in the files of a checkpoint (--pack auto) "
+                                   "take none, and a smaller --max-num-batched-tokens takes less"
+                                 : " on the GPU; quantize the checkpoint, or serve with --backend "
+                                   "cpu"));
   if (pages * m.page > free)
     return invalid(str("a KV cache of ", human_bytes(pages * m.page),
                        " does not fit: ", human_bytes(free), " are free; ask for less"));

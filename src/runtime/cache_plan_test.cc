@@ -54,5 +54,14 @@ TEST(CachePlan, takes_no_more_than_can_be_used_and_than_there_is) {
             "more");
 }
 
+TEST(CachePlan, of_weights_that_leave_no_page_it_says_so) {
+  ServeMemory memory = memory_of(true);
+  memory.weights = 2048 * kMiB;
+  EXPECT_EQ(plan_cache({}, memory).error().message,
+            "weights and steps of 2.049 GiB do not fit: 900 MiB are free; weights that stay in the "
+            "files of a checkpoint (--pack auto) take none, and a smaller "
+            "--max-num-batched-tokens takes less");
+}
+
 }  // namespace
 }  // namespace glint
