@@ -6,6 +6,7 @@
 #include "cli/run_server.h"
 #include "cli/served_ranks.h"
 #include "plan/report.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 namespace {
@@ -37,9 +38,10 @@ void tell_environment(const Environment& environment, Cli& cli) {
   }
 }
 
-// Prints what `glint plan` would say of this server.
+// Prints what `glint plan` would say of this server, whose text files can be read.
 Status print_plan(const ServeOptions& options, PlannedServer& server, Cli& cli) {
-  if (!options.chat_template.empty()) {
+  if (!server.follows()) {
+    GLINT_TRY_STATUS(Tokenizer::open(server.facts.dir));
     GLINT_TRY_STATUS(open_template(options.chat_template, server.facts.dir));
   }
   if (server.follows()) {
@@ -71,6 +73,7 @@ Status print_plan(const ServeOptions& options, PlannedServer& server, Cli& cli) 
                          .program = {.like = server.backend.get(),
                                      .graphs = memory.on_host ? GraphSizes() : server.graphs}}));
   cli.console.print(to_text(report));
+  cli.failed = !report.deployment.fits;
   return Ok{};
 }
 

@@ -188,7 +188,9 @@ struct ServeOptions : RunOptions,
   void visit(Visitor&& v) {
     RunOptions::visit(v);
     v("revision=NAME", revision, "branch, tag or commit of an id in the Hugging Face cache");
-    v("dry-run", dry_run, "print what would run and the plan of its memory, load nothing, and end");
+    v("dry-run", dry_run,
+      "print what would run and the plan of its memory, load nothing, and end (exit code 1 if it "
+      "does not fit)");
     v("quantization,q=NAME", quantization,
       "refuse to start if the checkpoint is not in this format (fp8, modelopt_fp4, "
       "compressed-tensors)");

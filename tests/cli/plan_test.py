@@ -57,6 +57,21 @@ def this_machine():
     for line in ("ignored: --revision main (a directory has one)", "ignored: --dcp-size 2", "ignored: --disable-custom-all-reduce", "ignored: SAFETENSORS_FAST_GPU",
                  "passed through: NCCL_P2P_LEVEL=PHB"):
         check(line in dry.stderr, "flags without effect", dry.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        for file in pathlib.Path(MODEL).resolve().iterdir():
+            pathlib.Path(folder, file.name).symlink_to(file)
+        config, tokenizer = pathlib.Path(folder, "config.json"), pathlib.Path(folder, "tokenizer.json")
+        large = json.dumps(json.loads(config.read_text()) | {"moe_intermediate_size": 1 << 18, "n_routed_experts": 256, "num_hidden_layers": 78})
+        config.unlink()
+        config.write_text(large)
+        line = ("serve", folder, "--load-format", "dummy", "--dry-run")
+        refused(*line, words=["weights and steps of", "TiB do not fit"])
+        done = run(*line, "--kv-cache-tokens", 640, "--max-model-len", 512)
+        check(done.returncode == 1 and "It does not fit" in done.stdout, "what does not fit", done.stdout + done.stderr)
+        config.write_text(pathlib.Path(MODEL, "config.json").read_text())
+        tokenizer.unlink()
+        tokenizer.write_text("version https://git-lfs.github.com/spec/v1\n")
+        refused("serve", folder, "--dry-run", words=["tokenizer.json"])
 
 
 def several_machines():
