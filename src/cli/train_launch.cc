@@ -191,9 +191,6 @@ Status check(const LaunchOptions& o) {
   if (o.hardware == "cpu" && o.num_nodes > 1) {
     return invalid("--hardware cpu is one process; leave --num-nodes out");
   }
-  if (o.hardware == "GB300" && o.use_deepep && o.megatron_use_deepep) {
-    return invalid("--hardware GB300 has no DeepEP for training; give --no-megatron-use-deepep");
-  }
   return Ok{};
 }
 
@@ -230,6 +227,10 @@ void settle(Launch& launch) {
   if (o.num_nodes == 1 && o.enable_pd) {
     o.enable_pd = false;
     note("one node: --no-enable-pd");
+  }
+  if (o.hardware == "GB300" && o.use_deepep && o.megatron_use_deepep) {
+    o.megatron_use_deepep = false;
+    note("--hardware GB300: --no-megatron-use-deepep");
   }
   if (o.enable_eval && o.mode == "debug_minimal") {
     note("--mode debug_minimal: no evaluation; --eval-prompt-data F --eval-interval N make one");

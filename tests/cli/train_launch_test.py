@@ -79,6 +79,8 @@ def options_change_the_plan():
           "arguments", drafts)
     other = plan("--num-nodes", 16, "--megatron-path", "/m", "--cuda-core-dump", "--extra-env-vars", "A=1")
     check(other["without_meaning"]["no other program is started"] == "--megatron-path /m --extra-env-vars A=1 --cuda-core-dump", "flags", other)
+    gb300 = plan("--num-nodes", 16, "--hardware", "GB300")
+    check(gb300["arguments"]["moe-token-dispatcher-type"] == "alltoall" and "--hardware GB300: --no-megatron-use-deepep" in gb300["decided"], "GB300", gb300)
     named = plan("--num-nodes", 16, "--eval-prompt-data", "aime", "/data/aime.jsonl")
     check(named["arguments"]["eval-prompt-data"] == "/data/aime.jsonl", "NAME PATH", named)
     below = plan("--num-nodes", 16, "--no-position-embedding", "--rollout-top-k", -1)
@@ -106,7 +108,6 @@ def wrong_plans_are_refused():
     for nodes in (1, 6):
         check("training takes" in does_not_fit("--model-name", "GLM-5", "--num-nodes", nodes, "--dry-run"), f"{nodes} nodes")
     refused("train", "train", "--num-nodes", 3, words=["--num-nodes is 3", "1, 6, and 16"])
-    refused("train", "train", "--hardware", "GB300", "--num-nodes", 16, words=["--no-megatron-use-deepep"])
     refused("train", "train", "--model-name", "GLM-6", words=["GLM-6", "GLM-5_4layer"])
     refused("train", "train", "--num-node", 16, words=["--num-node"])
     refused("train", "full-train", "--rollout-batch-sze", 2, words=["did you mean --rollout-batch-size?"])
