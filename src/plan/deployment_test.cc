@@ -36,6 +36,7 @@ double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); 
 TEST(KnownModels, are_as_published) {
   EXPECT_EQ(glm5(), read_config(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value());
   EXPECT_EQ(find_known_model("GLM-5-FP8")->release, Release::kFp8);
+  EXPECT_EQ(find_known_model("warnold-nv/GLM-5-nvfp4-v1")->release, Release::kNvfp4);
   EXPECT_FALSE(find_known_model("zai-org/GLM-4.7"));
 }
 

@@ -80,6 +80,7 @@ constexpr Known kKnown[] = {
     {"zai-org/GLM-5.1", Release::kBF16},
     {"zai-org/GLM-5.1-FP8", Release::kFp8},
     {"lukealonso/GLM-5-NVFP4", Release::kNvfp4},
+    {"warnold-nv/GLM-5-nvfp4-v1", Release::kNvfp4},
     {"Pinaster/GLM-5_4layer", Release::kBF16, 4},
     {"Pinaster/GLM-5_20layer", Release::kBF16, 20},
 };
