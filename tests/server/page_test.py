@@ -342,6 +342,11 @@ def phone_and_dark(page):
     page.id("theme").click()
     after = page.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert before != after, "the theme does not change"
+    page.set("temperature", "0")
+    suggest(page, "tool")
+    hidden = page.script("const field = document.querySelector('.tool textarea'); return field.scrollHeight - field.clientHeight")
+    assert hidden == 0, f"{hidden} px of a tool's result are out of sight"
+    page.click("new-chat")
     page.set("max_tokens", "30")
     page.ask("The capital of Italy?")
     page.finished()
