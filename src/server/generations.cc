@@ -273,85 +273,76 @@ void Generations::begin(ApiRequest request, Prepared prepared, Reply reply,
                      .rid = request.turn.rid,
                      .request_id = reply.context().request_id,
                      .aborted = std::make_shared<Aborted>(prepared.requests.size())};
-  auto ready = std::make_shared<Ready>(Ready{.number = 0,
-                                             .request = std::move(request),
-                                             .prepared = std::move(prepared),
-                                             .info = std::move(info),
-                                             .reply = std::move(reply),
-                                             .aborted = live.aborted,
-                                             .admitted = std::move(admitted)});
-  ready->number = remember(live);
-  if (ready->prepared.needs_grammar) return compile_grammar(std::move(ready));
-  forget_prompt(ready->request);
-  start(*ready);
+  const std::shared_ptr<const GrammarSpec> spec = request.grammar;
+  const std::string field = prepared.needs_grammar ? grammar_field(request) : "";
+  const auto ready =
+      std::make_shared<Ready>(Ready{.number = 0,
+                                    .prepared = {.requests = std::move(prepared.requests),
+                                                 .needs_grammar = prepared.needs_grammar,
+                                                 .after_reasoning = prepared.after_reasoning,
+                                                 .forbid_calls = prepared.forbid_calls,
+                                                 .thinking_budget = prepared.thinking_budget},
+                                    .reply = std::move(reply),
+                                    .aborted = live.aborted,
+                                    .admitted = std::move(admitted)});
+  const std::uint64_t number = ready->number = remember(live);
+  guard_memory(*ready, [&] {
+    forget_prompt(request);
+    auto session = std::make_shared<Session>(number, std::move(request), std::move(prepared),
+                                             std::move(info), ready->reply, services_);
+    // Added before the engine knows of it: its first event comes after this. Before its grammar is
+    // there, too: a stream that waits for it says so.
+    add_session(shard_of(number), number, std::move(session), ready->reply);
+    if (!ready->prepared.needs_grammar) return run_requests(*ready);
+    compile_grammar(ready, *spec, field);
+  });
+}
+
+// Memory that runs out in `run` ends this request and no other.
+void Generations::guard_memory(const Ready& ready, const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const std::bad_alloc&) {
+    Shard* const shard = shard_of(ready.number).get();
+    shard->thread.post([this, shard, number = ready.number] {
+      end_session(*shard, number, [](Session& session) { session.fail(out_of_memory_error()); });
+      forget(*shard, number);
+    });
+    Reply(ready.reply).fail(out_of_memory_error());  // if the session was not there yet
+  }
 }
 
 // It goes on when the grammar is there; meanwhile it takes no thread.
-void Generations::compile_grammar(std::shared_ptr<Ready> ready) {
-  try {
-    const std::shared_ptr<const GrammarSpec> spec = ready->request.grammar;
-    const std::string field = grammar_field(ready->request);
-    forget_prompt(ready->request);
-    const auto gone = [ready] { return ready->reply.gone() || all_aborted(*ready->aborted); };
-    model_.grammars->compile(*spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
-      ready->reply.guard([&] { take_grammar(*ready, std::move(grammar), field); });
-    });
-  } catch (const std::bad_alloc&) {
-    forget(ready->number);
-    ready->reply.fail(out_of_memory_error());
-  }
+void Generations::compile_grammar(const std::shared_ptr<Ready>& ready, const GrammarSpec& spec,
+                                  const std::string& field) {
+  const auto gone = [ready] { return ready->reply.gone() || all_aborted(*ready->aborted); };
+  model_.grammars->compile(spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
+    ready->reply.guard(
+        [&] { guard_memory(*ready, [&] { take_grammar(*ready, std::move(grammar), field); }); });
+  });
 }
 
 void Generations::take_grammar(Ready& ready, GrammarService::Grammar grammar,
                                const std::string& field) {
   if (grammar.ok()) {
     ready.prepared.grammar = std::move(grammar).value();
-    return start(ready);
+    return run_requests(ready);
   }
-  forget(ready.number);
-  if (ready.reply.gone()) return;
-  if (all_aborted(*ready.aborted))
-    return refuse(ready, {.status = 503, .message = "the request is aborted"});
-  refuse(ready, grammar_error(grammar.error(), field));
-}
-
-// Another part of its reply may stream already.
-void Generations::refuse(Ready& ready, const ApiError& error) const {
-  std::string event;
-  if (ready.request.form.stream)
-    make_writer(ready.request, ready.info, names_)->error(error, event);
-  ready.reply.fail(error, event);
-}
-
-void Generations::start(Ready& ready) {
-  const Reply reply = ready.reply;
-  const std::uint64_t number = ready.number;
-  try {
-    run_requests(ready);
-  } catch (const std::bad_alloc&) {
-    Shard* shard = shards_[number % shards_.size()].get();
-    shard->thread.post([this, shard, number] {
-      end_session(*shard, number, [](Session& session) { session.fail(out_of_memory_error()); });
-      forget(*shard, number);
-    });
-    Reply(reply).fail(out_of_memory_error());  // if the session was not there yet
-  }
+  if (ready.reply.gone())
+    return end_session(ready.number, [](Session& session) { session.disconnect(); });
+  const ApiError error = all_aborted(*ready.aborted)
+                             ? ApiError{.status = 503, .message = "the request is aborted"}
+                             : grammar_error(grammar.error(), field);
+  end_session(ready.number, [error](Session& session) { session.fail(error); });
 }
 
 void Generations::run_requests(Ready& ready) {
   const std::uint64_t number = ready.number;
-  const Reply reply = ready.reply;
   std::vector<Request> requests = std::move(ready.prepared.requests);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = Session::id_of(number, i);
     requests[i].constraint = constraint_of(ready.prepared, model_, requests[i].prompt);
   }
-  const std::shared_ptr<Shard>& shard = shards_[number % shards_.size()];
-  auto session =
-      std::make_shared<Session>(number, std::move(ready.request), std::move(ready.prepared),
-                                std::move(ready.info), reply, services_);
-  // Added before the engine knows of it: its first event comes after this.
-  add_session(shard, number, std::move(session), reply);
   for (Request& one : requests) {
     Status status = engine_->submit(std::move(one), *ready.admitted);
     if (status.ok()) {
@@ -361,15 +352,14 @@ void Generations::run_requests(Ready& ready) {
     ApiError error = api_error(status.error());
     if (error.status == 429)
       error.retry_after = std::max(1.0, engine_->stats().predicted_wait_seconds);
-    shard->thread.post([this, shard = shard.get(), number, error] {
-      end_session(*shard, number, [&](Session& session) { session.fail(error); });
-    });
+    end_session(number, [error](Session& session) { session.fail(error); });
     break;
   }
   // A client that vanished, or was aborted, in between left some of its choices running.
   for (std::size_t i = 0; i < requests.size(); ++i)
     if ((*ready.aborted)[i]) services_.abort(Session::id_of(number, i));
-  shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
+  Shard* const shard = shard_of(number).get();
+  shard->thread.post([this, shard, number, count = requests.size()] {
     if (shard->sessions.contains(number)) return;
     for (std::size_t i = 0; i < count; ++i) services_.abort(Session::id_of(number, i));
   });
@@ -403,6 +393,12 @@ void Generations::end_session(Shard& shard, std::uint64_t number,
   if (found == shard.sessions.end()) return;
   run_session(*found->second, end);
   forget(shard, number);
+}
+
+void Generations::end_session(std::uint64_t number, std::function<void(Session&)> end) {
+  Shard* const shard = shard_of(number).get();
+  shard->thread.post(
+      [this, shard, number, end = std::move(end)] { end_session(*shard, number, end); });
 }
 
 bool Generations::all_aborted(const Aborted& aborted) {

@@ -1,9 +1,9 @@
 // Generations: every request that makes the engine generate, from its body to its last byte. Owns
 // the engine and the threads on which events become text.
 //
-//   request thread: JSON -> ApiRequest -> prompt, tokens
+//   request thread: JSON -> ApiRequest -> prompt, tokens, Session
 //   the same, or where a grammar is to be compiled the thread of GrammarService, once it is there:
-//                   Session -> Engine::submit
+//                   Engine::submit
 //   engine thread:  events of a step, one post for each event thread
 //   event thread:   Session::on_event
 //   another thread: Session::tell, of answers with very many log-probabilities
@@ -75,12 +75,10 @@ class Generations {
     std::string id, rid, request_id;
     std::shared_ptr<Aborted> aborted;
   };
-  // A request whose prompt is tokens.
+  // The requests of a session, before the engine has them.
   struct Ready {
     std::uint64_t number = 0;  // in live_
-    ApiRequest request;
-    Prepared prepared;
-    ResponseInfo info;
+    Prepared prepared;         // they and their constraints
     Reply reply;
     std::shared_ptr<const Aborted> aborted;
     std::shared_ptr<std::atomic<bool>> admitted;
@@ -98,10 +96,10 @@ class Generations {
   // for all of them.
   void begin(ApiRequest request, Prepared prepared, Reply reply,
              std::shared_ptr<std::atomic<bool>> admitted);
-  void compile_grammar(std::shared_ptr<Ready> ready);
+  void guard_memory(const Ready& ready, const std::function<void()>& run);
+  void compile_grammar(const std::shared_ptr<Ready>& ready, const GrammarSpec& spec,
+                       const std::string& field);
   void take_grammar(Ready& ready, GrammarService::Grammar grammar, const std::string& field);
-  void refuse(Ready& ready, const ApiError& error) const;
-  void start(Ready& ready);
   void run_requests(Ready& ready);
   static void run_session(Session& session, const std::function<void(Session&)>& run);
   ApiStatus check_wait() const;
@@ -112,8 +110,13 @@ class Generations {
   void forget(std::uint64_t number);
   void add_session(const std::shared_ptr<Shard>& shard, std::uint64_t number,
                    std::shared_ptr<Session> session, Reply reply);
+  const std::shared_ptr<Shard>& shard_of(std::uint64_t number) const {
+    return shards_[number % shards_.size()];
+  }
   // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.
   void end_session(Shard& shard, std::uint64_t number, const std::function<void(Session&)>& end);
+  // The same, from any thread.
+  void end_session(std::uint64_t number, std::function<void(Session&)> end);
   void forget(Shard& shard, std::uint64_t number);
   void tell_long(Session& session, std::uint64_t number);
   void keep_streams_alive();  // the work of `alive_thread_`

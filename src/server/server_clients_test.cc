@@ -435,6 +435,39 @@ TEST(ServerClients, a_stream_on_which_nothing_comes_says_that_it_is_there) {
   EXPECT_NE(messages.find("event: message_stop"), std::string::npos);
 }
 
+// The second waits for the grammar of the first.
+TEST(ServerClients, a_stream_that_waits_for_a_grammar_says_that_it_is_there) {
+  TestServerOptions options;
+  options.config.keep_alive_seconds = 0.02;
+  const TestServer server(R"({"a": "aaaaaaaaaa"})", options);
+  const auto body = [](const std::string& constraint) {
+    return R"({"prompt": "x", "max_tokens": 99, "stream": true, )" + constraint + "}";
+  };
+  const std::string slow =
+      body(R"("guided_json": {"type": "object", "required": ["a"], "properties": {
+              "a": {"type": "string", "pattern": "^[a-z]{10,1499}$"}}})");
+  const HttpHeaders headers = {{"content-type", "application/json"}};
+  HttpClient first = server.client(), second = server.client();
+  std::string answer, refused;
+  const auto response =
+      first.send("POST", "/v1/completions", headers, slow, [&](std::string_view piece) {
+        if (answer.empty())
+          (void)second.send("POST", "/v1/completions", headers, body(R"("guided_regex": "(")"),
+                            [&](std::string_view more) {
+                              refused += more;
+                              return true;
+                            });
+        answer += piece;
+        return true;
+      });
+  EXPECT_TRUE(response.ok());
+  EXPECT_TRUE(answer.starts_with(": waiting\n\n")) << answer;
+  EXPECT_TRUE(answer.ends_with("data: [DONE]\n\n")) << answer;
+  EXPECT_TRUE(refused.starts_with(": waiting\n\n")) << refused;
+  EXPECT_NE(refused.find("data: {\"error\""), std::string::npos) << refused;
+  EXPECT_EQ(server->stats().num_running, 0);
+}
+
 TEST(ServerClients, a_reader_that_takes_nothing_does_not_hold_the_others) {
   TestServerOptions options;
   options.executor.script = [](const Request&) { return std::vector<TokenId>(2000, 11); };
