@@ -20,7 +20,7 @@ constexpr std::size_t kNumMarkers = 3;  // that mean something outside of calls
 std::vector<std::string> texts_to_find(const DeltaOptions& options) {
   std::vector<std::string> texts = options.stop;
   for (const std::string_view marker : {kThink, kEndThink, kToolCall}) {
-    const bool is_used = marker == kToolCall ? options.parse_tools : options.parse_reasoning;
+    const bool is_used = marker != kToolCall || options.parse_tools;
     texts.emplace_back(is_used ? marker : "");  // empty: never found
   }
   return texts;
@@ -28,8 +28,7 @@ std::vector<std::string> texts_to_find(const DeltaOptions& options) {
 
 // The tokens that are markers for the parser: they are text even if they are special.
 std::vector<TokenId> marker_ids(const Tokenizer& tokenizer, const DeltaOptions& options) {
-  std::vector<std::string_view> texts;
-  if (options.parse_reasoning) texts = {kThink, kEndThink};
+  std::vector<std::string_view> texts = {kThink, kEndThink};
   if (options.parse_tools)
     texts.insert(texts.end(), std::begin(kToolMarkers), std::end(kToolMarkers));
   std::vector<TokenId> ids;
@@ -62,16 +61,18 @@ struct DeltaParser::State {
         detokenizer(of),
         finder(texts_to_find(options)),
         tools(options.tools),
-        in_reasoning(options.parse_reasoning && options.in_reasoning) {}
+        in_thought(options.in_reasoning) {}
 
   void feed(TokenId token);
   void read(std::string_view text);
   std::size_t read_text(std::string_view text);
   void on_found(std::size_t found);
+  void on_thought_marker(std::string_view marker);
   void on_stop(const std::string& stop);
   void add(std::string_view text);
   void emit(std::string_view text);
-  std::string& blanks() { return in_reasoning ? reasoning_blanks : content_blanks; }
+  bool in_reasoning() const { return in_thought && options.parse_reasoning; }
+  std::string& blanks() { return in_reasoning() ? reasoning_blanks : content_blanks; }
   void end_text();
 
   const DeltaOptions options;
@@ -80,10 +81,11 @@ struct DeltaParser::State {
   Detokenizer detokenizer;
   TextFinder finder;
   ToolParser tools;
-  bool in_reasoning;
+  bool in_thought;
   bool thought_over = false;  // what looks like its markers is text
-  bool has_content = false;
-  std::string held;  // may be the beginning of a marker or stop string
+  bool has_content = false;   // which may be a thought, if those are not parsed
+  bool has_answer = false;    // content that is no thought
+  std::string held;           // may be the beginning of a marker or stop string
   // After the last content, and after the last reasoning: they count only if more follows.
   std::string content_blanks, reasoning_blanks;
   std::vector<Delta> out;
@@ -94,11 +96,11 @@ struct DeltaParser::State {
 
 void DeltaParser::State::feed(TokenId token) {
   const bool is_marker = contains(markers, token);
-  const bool was_in_reasoning = in_reasoning;
+  const bool was_in_reasoning = in_reasoning();
   ++num_tokens;
   if (is_marker || !options.skip_special || !tokenizer.is_special(token))
     read(detokenizer.feed(token));
-  if (was_in_reasoning && in_reasoning && !is_marker) ++num_reasoning_tokens;
+  if (was_in_reasoning && in_reasoning() && !is_marker) ++num_reasoning_tokens;
 }
 
 void DeltaParser::State::read(std::string_view text) {
@@ -147,14 +149,26 @@ void DeltaParser::State::on_found(std::size_t found) {
     add(text);
     if (found < options.stop.size()) return;
   }
-  const bool is_think = found == options.stop.size(), is_end = found == options.stop.size() + 1;
-  if (options.calls_first && has_content && !is_think && !is_end) return add(kToolCall);
-  if (thought_over && (is_think || is_end)) return add(is_think ? kThink : kEndThink);
-  if (is_think && in_reasoning) return;
-  if (is_end) thought_over = true;
+  if (found == options.stop.size()) return on_thought_marker(kThink);
+  if (found == options.stop.size() + 1) return on_thought_marker(kEndThink);
+  if (options.calls_first && has_answer) return add(kToolCall);
   reasoning_blanks.clear();
-  in_reasoning = is_think;
-  if (!is_think && !is_end) tools.begin();
+  in_thought = false;
+  tools.begin();
+}
+
+void DeltaParser::State::on_thought_marker(std::string_view marker) {
+  const bool is_end = marker == kEndThink;
+  if (thought_over) return add(marker);
+  thought_over = is_end;
+  if (options.parse_reasoning) {
+    if (!is_end && in_thought) return;
+    reasoning_blanks.clear();
+  } else {
+    in_thought = true;  // it is shown as a part of the thought
+    add(marker);
+  }
+  in_thought = !is_end;
 }
 
 void DeltaParser::State::on_stop(const std::string& found) {
@@ -166,19 +180,20 @@ void DeltaParser::State::on_stop(const std::string& found) {
 }
 
 void DeltaParser::State::emit(std::string_view text) {
-  add_delta(out,
-            {in_reasoning ? Delta::Kind::kReasoning : Delta::Kind::kContent, std::string(text), 0});
+  add_delta(out, {in_reasoning() ? Delta::Kind::kReasoning : Delta::Kind::kContent,
+                  std::string(text), 0});
 }
 
 void DeltaParser::State::add(std::string_view text) {
   const std::string_view body = jinja::strip_right(text);
   if (!body.empty()) {
     // Blanks between calls and the first content are no content.
-    const bool first = !in_reasoning && !has_content && tools.num_calls() > 0;
+    const bool first = !in_reasoning() && !has_content && tools.num_calls() > 0;
     if (first) content_blanks.clear();
     emit(std::exchange(blanks(), {}));
     emit(first ? jinja::strip_left(body) : body);
-    if (!in_reasoning) has_content = thought_over = true;
+    if (!in_reasoning()) has_content = true;
+    if (!in_thought) has_answer = thought_over = true;
   }
   blanks() += text.substr(body.size());
 }
@@ -186,7 +201,7 @@ void DeltaParser::State::add(std::string_view text) {
 // The end of the answer, if it is not inside a call.
 void DeltaParser::State::end_text() {
   if (!stopped) add(std::exchange(held, {}));
-  if (!in_reasoning && tools.num_calls() == 0) emit(content_blanks);
+  if (!in_reasoning() && tools.num_calls() == 0) emit(content_blanks);
 }
 
 DeltaParser::DeltaParser(const Tokenizer& tokenizer, DeltaOptions options)
@@ -212,7 +227,7 @@ std::vector<Delta> DeltaParser::finish(bool is_cut) {
 
 bool DeltaParser::stopped() const { return state_->stopped; }
 const std::string& DeltaParser::stop_string() const { return state_->stop; }
-bool DeltaParser::in_content() const { return !state_->in_reasoning && !state_->tools.in_call(); }
+bool DeltaParser::in_content() const { return !state_->in_reasoning() && !state_->tools.in_call(); }
 int DeltaParser::num_reasoning_tokens() const { return state_->num_reasoning_tokens; }
 int DeltaParser::num_tools() const { return state_->tools.num_calls(); }
 

@@ -40,8 +40,8 @@ struct DeltaOptions {
   bool parse_reasoning = true;  // false: everything is content
   bool in_reasoning = false;    // the prompt ended inside <think>
   bool parse_tools = true;      // false: calls stay text (tool_choice none: they are masked)
-  Shared<std::vector<ToolSpec>> tools = {};    // calls of others are dropped, if there are any
-  bool calls_first = false;                    // after content, <tool_call> is text
+  Shared<std::vector<ToolSpec>> tools = {};  // calls of others are dropped, if there are any
+  bool calls_first = false;  // <tool_call> is text after content, unless that is a thought
   Shared<std::vector<std::string>> stop = {};  // looked for in reasoning and content
   int min_tokens = 0;         // stop strings that are complete within so many tokens are text
   bool include_stop = false;  // keep the stop string in the text

@@ -72,6 +72,15 @@ TEST(DeltaParser, after_content_a_call_may_be_text) {
       "null|null|get_weather{}f{}");
 }
 
+TEST(DeltaParser, calls_come_first_after_a_thought_that_stays_in_the_content) {
+  const DeltaOptions options = {
+      .parse_reasoning = false, .in_reasoning = true, .tools = tools(kTyped), .calls_first = true};
+  EXPECT_EQ(parsed("A </think>\n<tool_call>f</tool_call>\nB<tool_call>f</tool_call>", options),
+            "null|A </think>\n\nB<tool_call>f</tool_call>|f{}");
+  EXPECT_EQ(parsed("<think>A</think>B<tool_call>f</tool_call>", options),
+            "null|<think>A</think>B<tool_call>f</tool_call>|");
+}
+
 TEST(DeltaParser, reasoning_and_content) {
   const DeltaOptions thinking{.in_reasoning = true};
   EXPECT_EQ(parsed("<think>A</think>B", thinking), "A|B|");
