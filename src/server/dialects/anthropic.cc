@@ -157,6 +157,8 @@ void read_anthropic_conversation(RequestReader& r, ApiRequest& request,
     read_effort(c, "effort", chat.kwargs);
     c.group("format", [&](RequestReader& f) { read_response_format(f, "", request); });
   });
+  read_thinking_budget(r, request);
+  read_template_kwargs(r, request);
   read_system(r, chat);
   const std::size_t before = chat.messages.size();
   r.list("messages", [&](RequestReader& m) { read_message(m, chat); });
@@ -201,10 +203,12 @@ void read_anthropic(RequestReader& r, ApiRequest& request, const ParseContext& c
   r.require("max_tokens");
   read_anthropic_conversation(r, request, context);
   r.boolean("stream", request.form.stream);
-  r.number("temperature", request.sampling.temperature, {0, 2});
-  r.number("top_p", request.sampling.top_p, {0, 1, true});
-  r.integer("top_k", request.sampling.top_k);
+  read_sampling(r, request, context);
+  read_limits(r, request, context);
   read_stops(r, "stop_sequences", request);
+  if (r.find("stop") && r.find("stop_sequences"))
+    r.fail("stop", "stop and stop_sequences say the same; send one of them");
+  read_constraint(r, request);
   r.group("output_format", [&](RequestReader& f) { read_response_format(f, "", request); });
   check_tool_choice(r, request);
 }

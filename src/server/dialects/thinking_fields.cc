@@ -8,12 +8,6 @@ namespace {
 
 constexpr std::size_t kMaxTemplateKwargs = 100;
 
-void read_budget(RequestReader& r, ApiRequest& request) {
-  r.integer("thinking_budget", request.end.thinking_budget);
-  r.integer("thinking_token_budget", request.end.thinking_budget, {-1});
-  if (request.end.thinking_budget == -1) request.end.thinking_budget.reset();  // -1: no limit
-}
-
 void read_switches(RequestReader& r, ApiRequest& request) {
   Json& kwargs = request.chat->kwargs;
   r.group("reasoning", [&](RequestReader& f) {
@@ -33,7 +27,7 @@ void read_switches(RequestReader& r, ApiRequest& request) {
     f.boolean("clear_thinking", clear);
     if (clear) kwargs.set("clear_thinking", *clear);
   });
-  read_budget(r, request);
+  read_thinking_budget(r, request);
   std::optional<bool> enable;
   r.boolean("enable_thinking", enable);
   if (enable) kwargs.set("enable_thinking", *enable);
@@ -51,8 +45,14 @@ void read_effort(RequestReader& r, const char* name, Json& kwargs) {
   }
 }
 
+void read_thinking_budget(RequestReader& r, ApiRequest& request) {
+  r.integer("thinking_budget", request.end.thinking_budget);
+  r.integer("thinking_token_budget", request.end.thinking_budget, {-1});
+  if (request.end.thinking_budget == -1) request.end.thinking_budget.reset();  // -1: no limit
+}
+
 void read_prompt_thinking(RequestReader& r, ApiRequest& request) {
-  read_budget(r, request);
+  read_thinking_budget(r, request);
   if (!r.reading() || !request.end.thinking_budget || !request.grammar) return;
   const char* name = r.find("thinking_budget") ? "thinking_budget" : "thinking_token_budget";
   r.fail(name, str(r.path(name), " cannot be combined with ", request.grammar_field,
@@ -61,6 +61,10 @@ void read_prompt_thinking(RequestReader& r, ApiRequest& request) {
 
 void read_thinking(RequestReader& r, ApiRequest& request) {
   read_switches(r, request);
+  read_template_kwargs(r, request);
+}
+
+void read_template_kwargs(RequestReader& r, ApiRequest& request) {
   Json& kwargs = request.chat->kwargs;
   Json own;
   r.value("chat_template_kwargs", own, {"object"});

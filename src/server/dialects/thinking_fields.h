@@ -11,6 +11,11 @@ namespace glint {
 // Fills the template's kwargs and the thinking budget; request.chat has to be set.
 void read_thinking(RequestReader& r, ApiRequest& request);
 
+// The parts of it that APIs with words of their own for the others read, too: the budget, and
+// chat_template_kwargs.
+void read_thinking_budget(RequestReader& r, ApiRequest& request);
+void read_template_kwargs(RequestReader& r, ApiRequest& request);
+
 // The thinking budget of prompts that end in <think>, after the constraint was read.
 void read_prompt_thinking(RequestReader& r, ApiRequest& request);
 

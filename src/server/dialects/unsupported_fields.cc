@@ -16,7 +16,7 @@ struct Unsupported {
 
 const std::vector<Unsupported>& of_sampling() {
   static const std::vector<Unsupported> fields = {
-      {"use_beam_search", "use n or best_of"},
+      {"use_beam_search", "answers are sampled; the likeliest tokens have temperature 0"},
       {"session_params", "send the whole prompt"},
       {"truncate_prompt_tokens", "send a shorter prompt"},
       {"typical_p", "use top_p or min_p", {1}},
@@ -38,7 +38,7 @@ const std::vector<Unsupported>& of_sampling() {
       {"random_seed", "use seed"},
       {"stop_regex", "use stop"},
       {"guided_whitespace_pattern", "blanks in JSON are bounded; for others use guided_grammar"},
-      {"logprob_token_ids", "use logprobs"},
+      {"logprob_token_ids", "log-probabilities are those of the likeliest tokens"},
       {"logits_processors", "use logit_bias or a grammar"},
       {"custom_logit_processor", "use logit_bias or a grammar"},
       {"lora_path", "the model has no adapters"},
@@ -62,7 +62,7 @@ const std::vector<Unsupported>& of_api(Api api) {
       {"prompt_token_ids", "send them as prompt, or as input_ids to /generate"},
       {"prompt_embeds", "send text or tokens"},
       {"input_embeds", "send text or tokens"},
-      {"token_ids_logprob", "use top_logprobs_num"},
+      {"token_ids_logprob", "log-probabilities are those of the likeliest tokens"},
       {"image_data", "the model reads text only"},
       {"audio_data", "the model reads text only"},
       {"video_data", "the model reads text only"}};
@@ -77,11 +77,17 @@ const std::vector<Unsupported>& of_api(Api api) {
       {"prompt_token_ids", "send them to /v1/completions as prompt"},
       {"documents", "put them into a message"},
       {"chat_template", "the checkpoint's own is used; use chat_template_kwargs"}};
+  static const Unsupported n = {"n", "use /v1/chat/completions, or send it again", {1}};
+  static const Unsupported best_of = {"best_of", "use /v1/completions, or send it again", {1}};
   static const std::vector<Unsupported> responses = {
+      n,
+      best_of,
       {"return_routed_experts", "use /v1/chat/completions or /generate"},
       {"conversation", "nothing is stored; send the whole conversation as input"},
       {"prompt", "nothing is stored; send the prompt as instructions and input"}};
   static const std::vector<Unsupported> messages = {
+      n,
+      best_of,
       {"return_routed_experts", "use /v1/chat/completions or /generate"},
       {"mcp_servers", "bring the tools themselves"},
       {"container", "bring a tool that runs code"}};
@@ -130,6 +136,13 @@ void refuse_unsupported(RequestReader& r, Api api) {
   refuse(r, of_sampling());
   if (api == Api::kCompletions) refuse(r, {{"input_ids", "send them as prompt"}});
   refuse(r, of_api(api));
+}
+
+std::vector<std::pair<std::string, std::string>> unsupported_fields(Api api) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto* fields : {&of_sampling(), &of_structured_outputs(), &of_api(api)})
+    for (const Unsupported& field : *fields) all.emplace_back(field.name, field.remedy);
+  return all;
 }
 
 void refuse_unsupported_constraints(RequestReader& r) { refuse(r, of_structured_outputs()); }

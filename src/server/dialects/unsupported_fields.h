@@ -2,6 +2,10 @@
 // support. A request that sets one is refused by name: an answer without it would look right.
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "server/api_types.h"
 #include "server/dialects/request_reader.h"
 
@@ -11,5 +15,8 @@ namespace glint {
 void refuse_unsupported(RequestReader& r, Api api);
 // The same of the members of structured_outputs.
 void refuse_unsupported_constraints(RequestReader& r);
+
+// The names of those of an API, with their remedies.
+std::vector<std::pair<std::string, std::string>> unsupported_fields(Api api);
 
 }  // namespace glint

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/str.h"
 #include "server/dialects/anthropic.h"
 #include "server/dialects/openai_request.h"
@@ -41,7 +43,8 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
             "conversation: conversation is not supported: nothing is stored; send the whole "
             "conversation as input");
   EXPECT_EQ(completion(R"("use_beam_search": true)"),
-            "use_beam_search: use_beam_search is not supported: use n or best_of");
+            "use_beam_search: use_beam_search is not supported: answers are sampled; the likeliest "
+            "tokens have temperature 0");
   EXPECT_EQ(completion(R"("truncate_prompt_tokens": 3)"),
             "truncate_prompt_tokens: truncate_prompt_tokens is not supported: send a shorter "
             "prompt");
@@ -70,10 +73,18 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
               "input_ids to /generate");
   EXPECT_EQ(messages(R"("mcp_servers": [{"name": "x"}])"),
             "mcp_servers: mcp_servers is not supported: bring the tools themselves");
-  EXPECT_EQ(generate(R"("token_ids_logprob": [5])"),
-            "token_ids_logprob: token_ids_logprob is not supported: use top_logprobs_num");
-  EXPECT_EQ(chat(R"("logprobs": true, "logprob_token_ids": [5])"),
-            "logprob_token_ids: logprob_token_ids is not supported: use logprobs");
+  EXPECT_EQ(messages(R"("n": 2)"),
+            "n: n is not supported: use /v1/chat/completions, or send it again");
+  EXPECT_EQ(responses(R"("best_of": 2)"),
+            "best_of: best_of is not supported: use /v1/completions, or send it again");
+  EXPECT_EQ(
+      generate(R"("token_ids_logprob": [5])"),
+      "token_ids_logprob: token_ids_logprob is not supported: log-probabilities are those of the "
+      "likeliest tokens");
+  EXPECT_EQ(
+      chat(R"("logprobs": true, "logprob_token_ids": [5])"),
+      "logprob_token_ids: logprob_token_ids is not supported: log-probabilities are those of the "
+      "likeliest tokens");
   EXPECT_EQ(completion(R"("structured_outputs": {"json": {}, "whitespace_pattern": " ?"})"),
             "structured_outputs.whitespace_pattern: structured_outputs.whitespace_pattern is not "
             "supported: blanks in JSON are bounded; for others use grammar");
@@ -98,10 +109,60 @@ TEST(UnsupportedFields, what_says_the_default_is_not) {
                     "repeat_penalty": 1, "prompt_embeds": null,
                     "web_search_options": null)"),
             "");
+  EXPECT_EQ(messages(R"("n": 1, "best_of": 1)"), "");
   EXPECT_EQ(responses(R"("conversation": null, "prompt": null)"), "");
   EXPECT_EQ(completion(R"("structured_outputs": {"regex": "a", "disable_any_whitespace": false})"),
             "");
   EXPECT_EQ(messages(R"("mcp_servers": [], "container": null)"), "");
+}
+
+// The names of all properties within a schema.
+void add_names(const Json& schema, std::set<std::string>& names) {
+  if (schema.is_array())
+    for (const Json& item : schema.as_array()) add_names(item, names);
+  if (!schema.is_object()) return;
+  if (const Json* properties = schema.find("properties"))
+    for (const auto& [name, inner] : properties->as_object()) names.insert(name);
+  for (const auto& [name, inner] : schema.as_object()) add_names(inner, names);
+}
+
+TEST(UnsupportedFields, remedies_are_fields_of_the_same_api) {
+  const ServerConfig config = {.served_names = {"m"}};
+  const std::set<std::string> other_words = {"a", "grammar"};
+  int num_fields = 0;
+  for (const auto& [api, read] : {std::pair<Api, ReadRequest>{Api::kChat, read_chat},
+                                  {Api::kCompletions, read_completion},
+                                  {Api::kResponses, read_responses},
+                                  {Api::kMessages, read_anthropic},
+                                  {Api::kGenerate, read_generate}}) {
+    Json schema;
+    RequestReader reader(schema);
+    ApiRequest request = default_request(api, {config, 1000});
+    read(reader, request, {config, 1000});
+    std::set<std::string> names;
+    add_names(schema, names);
+    for (const auto& [field, remedy] : unsupported_fields(api)) {
+      const std::size_t use = remedy.find("use ");
+      if (use == std::string::npos) continue;
+      const std::string list = remedy.substr(use + 4, remedy.find(',', use) - use - 4);
+      for (const std::string_view word : split(list, ' ')) {
+        if (word == "or" || word == "and" || word[0] == '/') continue;
+        ++num_fields;
+        EXPECT_TRUE(names.contains(std::string(word)) || other_words.contains(std::string(word)))
+            << static_cast<int>(api) << ": " << field << ": " << remedy;
+      }
+    }
+  }
+  EXPECT_GT(num_fields, 100);
+}
+
+TEST(UnsupportedFields, messages_read_the_fields_that_remedies_name) {
+  EXPECT_EQ(messages(R"("logit_bias": "x")").substr(0, 11), "logit_bias:");
+  EXPECT_EQ(messages(R"("guided_choice": 5)").substr(0, 14), "guided_choice:");
+  EXPECT_EQ(messages(R"("thinking_token_budget": "x")").substr(0, 22), "thinking_token_budget:");
+  EXPECT_EQ(messages(R"("chat_template_kwargs": 5)").substr(0, 21), "chat_template_kwargs:");
+  EXPECT_EQ(messages(R"("stop": "a", "stop_sequences": ["b"])"),
+            "stop: stop and stop_sequences say the same; send one of them");
 }
 
 }  // namespace
