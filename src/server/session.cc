@@ -311,7 +311,7 @@ void Session::end(int status) {
   record.constrained = prepared_.constrained;
   for (const Choice& choice : answer_.choices) {
     record.finish_reasons.push_back(name_of(choice.finish.reason));
-    record.longest_answer = std::max(record.longest_answer, static_cast<int>(choice.tokens.size()));
+    record.answer_tokens.push_back(static_cast<int>(choice.tokens.size()));
     record.queue_s = std::max(record.queue_s, choice.usage.started_s);
     record.prefill_s =
         std::max(record.prefill_s, choice.usage.first_token_s - choice.usage.started_s);

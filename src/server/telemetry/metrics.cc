@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "base/str.h"
@@ -309,7 +310,7 @@ void Metrics::request_done(const RequestRecord& record) {
   m.e2e.Observe(record.total_s);
   if (timed) m.queue.Observe(record.queue_s);
   m.prompt_sizes.Observe(record.usage.prompt_tokens);
-  m.answer_sizes.Observe(record.usage.completion_tokens);
+  for (const int tokens : record.answer_tokens) m.answer_sizes.Observe(tokens);
   bool aborted = false;
   for (const std::string& reason : record.finish_reasons) aborted = aborted || reason == "abort";
   if (m.sglang) {
@@ -321,16 +322,16 @@ void Metrics::request_done(const RequestRecord& record) {
   if (record.status == 500) m.v.corrupted->Increment();
   for (const std::string& reason : record.finish_reasons)
     m.v.success->Add(m.with("finished_reason", reason)).Increment();
+  const int longest = record.answer_tokens.empty() ? 0 : std::ranges::max(record.answer_tokens);
   if (timed) {
     m.v.inference->Observe(record.prefill_s + record.decode_s);
     m.v.prefill->Observe(record.prefill_s);
     m.v.decode->Observe(record.decode_s);
-    if (record.longest_answer > 1)
-      m.v.per_token->Observe(record.decode_s / (record.longest_answer - 1));
+    if (longest > 1) m.v.per_token->Observe(record.decode_s / (longest - 1));
   }
   m.v.max_tokens->Observe(record.max_tokens);
   m.v.n->Observe(record.n);
-  m.v.longest->Observe(record.longest_answer);
+  m.v.longest->Observe(longest);
   m.v.computed->Observe(record.usage.prompt_tokens - record.usage.cached_tokens);
 }
 

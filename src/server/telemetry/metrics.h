@@ -17,8 +17,8 @@ namespace glint {
 struct RequestRecord {
   std::string route = {}, id = {}, request_id = {}, model = {}, peer = {};
   int status = 200;
-  TokenEvent::Usage usage = {};  // Answer::usage
-  int longest_answer = 0;        // tokens of the longest choice
+  TokenEvent::Usage usage = {};         // Answer::usage
+  std::vector<int> answer_tokens = {};  // of the choices
   int n = 1;
   int max_tokens = 0;  // that an answer may have
   double temperature = 0, top_p = 0;

@@ -64,7 +64,7 @@ TEST(Metrics, boards_and_gateways_find_what_they_ask_for) {
   metrics.http_duration("POST", "/v1/chat/completions", 0.3);
   RequestRecord record;
   record.usage.completion_tokens = 14;  // of two choices, side by side
-  record.longest_answer = 7;
+  record.answer_tokens = {7, 7};
   record.decode_s = 3;
   metrics.request_done(record);
   EXPECT_EQ(metrics.text({}).find("cache_config_info{"), std::string::npos);  // nothing is loaded
@@ -78,6 +78,8 @@ TEST(Metrics, boards_and_gateways_find_what_they_ask_for) {
   for (const std::string& line : std::vector<std::string>{
            "vllm:cache_config_info{block_size=\"64\",engine=\"0\",num_gpu_blocks=\"100\"} 1",
            "vllm:request_max_num_generation_tokens_sum" + labels + "} 7",
+           "vllm:request_generation_tokens_count" + labels + "} 2",
+           "vllm:request_generation_tokens_bucket" + labels + ",le=\"10\"} 2",
            "vllm:request_time_per_output_token_seconds_sum" + labels + "} 0.5",
            "vllm:gpu_cache_usage_perc" + labels + "} 0.25",
            "vllm:time_per_output_token_seconds_count" + labels + "} 1",
