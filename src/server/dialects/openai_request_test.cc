@@ -216,7 +216,7 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
       {chat(R"("response_format": {"type": "regex", "pattern": "a+"})"), "response_format.regex",
        "response_format.regex is missing"},
       {chat(R"("response_format": {"type": "ebnf", "ebnf": ""})"), "response_format.ebnf",
-       "response_format.ebnf is empty"},
+       "response_format.ebnf is empty; expected a text"},
       {chat(R"("response_format": {"type": "xml"})"), "response_format.type",
        "response_format.type is \"xml\"; expected one of "
        "[\"text\",\"json_object\",\"json_schema\",\"regex\",\"ebnf\",\"grammar\",\"json\","
@@ -380,6 +380,12 @@ TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
   const Parsed tag = generate(R"("text": "x", "sampling_params": {"structural_tag": "{}"})");
   ASSERT_TRUE(tag.request.grammar);
   EXPECT_EQ(tag.request.grammar->kind, Kind::kStructuralTag);
+}
+
+TEST(OpenAiRequest, an_empty_constraint_is_refused) {
+  EXPECT_EQ(chat(R"("structured_outputs": {"regex": ""})").error->message,
+            "structured_outputs.regex is empty; expected a text");
+  EXPECT_EQ(chat(R"("guided_regex": "")").error->message, "guided_regex is empty; expected a text");
 }
 
 TEST(AnthropicRequest, an_empty_system_prompt_is_none) {

@@ -71,7 +71,9 @@ void read_pattern(RequestReader& r, const char* field, GrammarSpec::Kind kind,
                   ApiRequest& request) {
   std::string text;
   r.text(field, text);
-  if (!text.empty()) set_grammar(r, field, {.kind = kind, .text = std::move(text)}, request);
+  if (!r.find(field)) return;
+  if (text.empty()) return r.fail(field, str(r.path(field), " is empty; expected a text"));
+  set_grammar(r, field, {.kind = kind, .text = std::move(text)}, request);
 }
 
 void read_choice(RequestReader& r, const char* field, ApiRequest& request) {
@@ -209,7 +211,6 @@ void read_response_format(RequestReader& r, const char* inner, ApiRequest& reque
     if (!is(name)) continue;
     read_pattern(r, name, kind, request);
     require(r, name);
-    if (r.reading() && r.ok() && !request.grammar) r.fail(name, str(r.path(name), " is empty"));
   }
 }
 
