@@ -68,6 +68,7 @@ def user(content, count=1):
 OUTSIZED = [
     lambda: ("/tokenize", {"prompt": "a" * 20_000_000}),
     lambda: ("/tokenize", {"prompt": "a b " * 5_000_000, "return_token_strs": True}),
+    lambda: ("/tokenize", {"prompt": [""] * 4_000_000}),
     lambda: completion(n=128, stop_token_ids=[3000] * 1_000_000),
     lambda: completion(n=128, allowed_token_ids=[300] * 1_000_000),
     lambda: completion(n=128, bad_words=["abc " * 1000] * 1000),

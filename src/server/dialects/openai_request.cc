@@ -53,7 +53,7 @@ void read_counts(RequestReader& r, ApiRequest& request) {
 }  // namespace
 
 void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
-                  const ParseContext& context) {
+                  const ParseContext& context, std::size_t most) {
   r.describe(name, prompt_schema());
   const Json* member = r.find(name);
   if (!member) return;
@@ -75,6 +75,9 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
     request.prompts.push_back({.tokens = std::move(tokens)});
     return;
   }
+  if (items.size() > most)
+    return r.fail(name, str(r.path(name), " is a list of ", items.size(),
+                            "; one request may have at most ", most));
   request.batch = true;
   for (const Json& item : items) {
     if (item.is_string()) {

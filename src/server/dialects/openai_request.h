@@ -13,9 +13,9 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
 // /apply-template.
 void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
-// "prompt": a text, texts, tokens, or lists of tokens; or nothing.
+// "prompt": a text, texts, tokens, or lists of tokens, at most `most`; or nothing.
 void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
-                  const ParseContext& context);
+                  const ParseContext& context, std::size_t most = kMaxChoices);
 
 // Reads `body` with one of the functions above (or of another dialect).
 using ReadRequest = void (*)(RequestReader&, ApiRequest&, const ParseContext&);

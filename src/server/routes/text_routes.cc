@@ -16,6 +16,7 @@ namespace {
 // Limits of one request: a token takes some ten times its own size in an answer.
 constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxTokens = std::size_t{1} << 21;
+constexpr std::size_t kMaxTexts = 4096;  // an empty one has no bytes and no tokens, yet costs
 
 ApiError too_much(const char* what, std::size_t found, std::size_t most) {
   return {.status = 413,
@@ -34,7 +35,7 @@ void read_tokenize(RequestReader& r, TokenizeRequest& request, const ParseContex
   const bool is_chat = r.find("messages") != nullptr;
   if (is_chat || !r.reading()) read_conversation(r, request.api, context);
   if (!is_chat) {
-    read_prompts(r, "prompt", request.api, context);
+    read_prompts(r, "prompt", request.api, context, kMaxTexts);
     if (r.reading()) r.require("prompt");
     for (const Prompt& prompt : request.api.prompts)
       if (prompt.tokens) r.fail("prompt", "prompt holds tokens already; expected texts");
@@ -71,6 +72,7 @@ void tokenize(ServerCore& core, const Json& json, Reply reply) {
   for (const std::string& text : texts) bytes += text.size();
   if (bytes > kMaxTextBytes) return reply.fail(too_much("bytes of text", bytes, kMaxTextBytes));
   for (const std::string& text : texts) {
+    if (reply.gone()) return;
     auto ids = g.model().tokenizer.encode(text, options);
     if (!ids.ok()) return reply.fail(api_error(ids.error()));
     num_tokens += ids.value().size();
@@ -106,7 +108,7 @@ void read_detokenize(RequestReader& r, DetokenizeRequest& request, const ParseCo
     return;
   }
   ApiRequest scratch;
-  read_prompts(r, "tokens", scratch, context);
+  read_prompts(r, "tokens", scratch, context, kMaxTexts);
   r.require("tokens");
   request.batch = scratch.batch;
   for (Prompt& prompt : scratch.prompts) {
@@ -126,6 +128,7 @@ void detokenize(ServerCore& core, const Json& json, Reply reply) {
   if (num_tokens > kMaxTokens) return reply.fail(too_much("tokens", num_tokens, kMaxTokens));
   Json::Array texts, strings;
   for (const std::vector<TokenId>& ids : request.lists) {
+    if (reply.gone()) return;
     texts.push_back(g.model().tokenizer.decode(ids, request.skip_special));
     if (request.return_strings) strings.push_back(strings_of(ids, g.names()));
   }
