@@ -203,9 +203,10 @@ ExchangeState::Phase ExchangeState::take(std::string& bytes) {
   return phase_;
 }
 
-ExchangeState::Phase ExchangeState::look() {
+ExchangeState::Phase ExchangeState::look(std::size_t& waiting) {
   const std::lock_guard lock(mutex_);
   queued_ = false;
+  waiting = bytes_.size();
   return phase_;
 }
 

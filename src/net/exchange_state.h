@@ -73,10 +73,10 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   // Swaps the bytes that wait into `bytes` (empty on entry), and says how far the answer is with
   // them.
   Phase take(std::string& bytes);
-  Phase look();             // takes nothing yet
-  bool keep_alive() const;  // when complete
-  void client_gone();       // calls on_disconnect's function, unless the answer is complete
-  void call_if_gone();      // for a function that was given too late
+  Phase look(std::size_t& waiting);  // takes nothing yet; `waiting`: bytes that take() would give
+  bool keep_alive() const;           // when complete
+  void client_gone();   // calls on_disconnect's function, unless the answer is complete
+  void call_if_gone();  // for a function that was given too late
 
   HttpConnection* connection = nullptr;  // io thread only; null once it is closed
 

@@ -268,9 +268,11 @@ void HttpConnection::refuse(int status, const std::string& reason) {
 void HttpConnection::flush() {
   if (phase_ != Phase::kAnswering) return;
   if (writing_) {
-    if (exchange_->look() == ExchangeState::Phase::kBroken) cut();
-    return;
+    if (exchange_->look(counted_.waiting) == ExchangeState::Phase::kBroken) return cut();
+    count_unread();
+    return bound_unread();
   }
+  counted_.waiting = 0;
   answer_ = exchange_->take(out_);
   if (answer_ == ExchangeState::Phase::kBroken) return cut();
   if (answer_ == ExchangeState::Phase::kAbandoned) {
@@ -285,7 +287,8 @@ void HttpConnection::flush() {
 
 void HttpConnection::count_unread() {
   if (counted_.unread == 0) out_begun_ = Clock::now();
-  const std::size_t unread = phase_ == Phase::kClosed ? 0 : out_.size() - out_sent_;
+  const std::size_t unread =
+      phase_ == Phase::kClosed ? 0 : out_.size() - out_sent_ + counted_.waiting;
   host_.unread_bytes += unread - counted_.unread;
   counted_.unread = unread;
 }

@@ -97,6 +97,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool writing_ = false;
   struct {
     std::size_t body = 0, unread = 0;  // of the host's sums
+    std::size_t waiting = 0;           // bytes of the answer behind out_, as of the last look
     std::size_t discarded = 0;
   } counted_;
 };

@@ -253,6 +253,26 @@ TEST(HttpStream, answers_that_nobody_reads_are_bounded_together) {
   EXPECT_EQ(next.read_until("xxxx").substr(0, 15), "HTTP/1.1 200 OK");
 }
 
+TEST(HttpStream, what_a_stream_gathers_behind_a_write_is_bounded_with_them) {
+  HttpServerOptions options;
+  options.limits.max_total_body_bytes = 40'000'000;
+  options.limits.max_stream_buffer = 100'000'000;
+  Exchanges exchanges;
+  const auto server = serve(exchanges.handler(), options);
+  RawClient slow(server->port(), 4096), next(server->port(), 4096);
+  slow.send(kGet);
+  HttpExchange stream = exchanges.next().second;
+  stream.begin_stream(200, {});
+  stream.write(std::string(20'000'000, 'x'));
+  ASSERT_TRUE(eventually([&] { return slow.is_readable(); }));  // the socket is full
+  stream.write(std::string(15'000'000, 'y'));
+  next.send(kGet);
+  exchanges.next().second.respond({.body = std::string(10'000'000, 'x')});
+  const std::string cut = slow.read_all();
+  EXPECT_EQ(cut.substr(cut.size() - 7), "<reset>");
+  EXPECT_EQ(next.read_until("xxxx").substr(0, 15), "HTTP/1.1 200 OK");
+}
+
 TEST(HttpStream, a_slow_reader_that_reads_gets_everything) {
   HttpServerOptions options;
   options.limits.write_seconds = 0.5;
