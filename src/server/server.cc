@@ -229,7 +229,6 @@ void Server::Impl::run(const Route& route, HttpRequest request, Reply reply) {
       json = std::move(parsed).value();
     }
     request.body = {};
-    request.body_account.reset();
   }
   route.handle(request, json, std::move(reply));
 }

@@ -101,6 +101,21 @@ TEST(ServerLimits, what_an_answer_repeats_is_bounded) {
       "are allowed");
 }
 
+TEST(ServerLimits, what_waiting_requests_keep_of_their_bodies_is_bounded_together) {
+  TestServerOptions options;
+  options.config.http.limits.max_total_body_bytes = 150'000;
+  const TestServer server("Hello world", options);
+  server.post("/pause_generation", "{}");
+  const std::string kept =
+      R"({"input": "a", "metadata": {"k": ")" + std::string(100'000, 'a') + "\"}}";
+  std::thread client([&] { server.post("/v1/responses", kept); });
+  EXPECT_TRUE(eventually([&] { return server->stats().num_waiting > 0; }));
+  EXPECT_EQ(server.send("POST", "/v1/responses", kept).status, 503);
+  server.post("/continue_generation", "{}");
+  client.join();
+  server.post("/v1/responses", kept);
+}
+
 // They are texts of the body, and values of the conversation.
 TEST(ServerLimits, arguments_of_calls_are_bounded_together) {
   const TestServer server;

@@ -20,15 +20,25 @@ Result<std::vector<ApiRequest>, ApiError> parse(const Json& body, Api api, ReadR
   return std::vector{std::move(request)};
 }
 
+// Requests that keep this much of their bodies while they wait and run keep them counted.
+constexpr std::size_t kMuchKept = std::size_t{64} << 10;
+
+bool keeps_much(const ApiRequest& request) {
+  const std::size_t ids = request.sampling.allowed_ids.size() * sizeof(TokenId);
+  return request.form.echoed.size() + ids >= kMuchKept;
+}
+
 Route generate_route(ServerCore& core, const char* path, const char* summary, Api api,
                      ReadRequest read) {
   return {.method = "POST",
           .path = path,
           .summary = summary,
           .handle =
-              [&core, api, read](const HttpRequest&, const Json& json, Reply reply) {
+              [&core, api, read](const HttpRequest& http, const Json& json, Reply reply) {
                 auto requests = parse(json, api, read, core.generations->parse_context());
                 if (!requests.ok()) return reply.fail(requests.error());
+                for (ApiRequest& request : requests.value())
+                  if (keeps_much(request)) request.turn.ticket = http.body_account;
                 core.generations->submit(std::move(requests).value(), std::move(reply));
               },
           .describe =
