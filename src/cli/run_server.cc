@@ -31,9 +31,10 @@ void record_graphs(ModelExecutor& executor, std::int64_t max_seq_len, Cli& cli) 
                                graphs.seconds, human_bytes(graphs.bytes).c_str()));
 }
 
-// A step hangs: nothing can be waited for any more.
-void on_hang(const std::string& dump) {
+// A step hangs: nothing can be waited for any more but that its clients hear of it.
+void on_hang(Server& server, const std::string& dump) {
   log(LogLevel::kError, "a step hangs; the program ends\n" + dump);
+  server.send_last_answers();
   end_program(kHangExitCode);
 }
 
@@ -118,7 +119,8 @@ Status run_server(const ServeOptions& options, PlannedServer planned, Cli& cli) 
     loading.packing = facts.memory.weights > 0 ? Packing::kAlways : Packing::kNever;
   std::unique_ptr<RankProcesses> ranks;
   if (loading.shape.num_ranks() > 1) {
-    GLINT_TRY(ranks, start_ranks(planned.rank, loading, facts.ranks.here, planned.launch));
+    GLINT_TRY(ranks, start_ranks(planned.rank, loading, facts.ranks.here, planned.launch,
+                                 [listener = server.get()] { listener->send_last_answers(); }));
     loading.mesh = ranks->mesh();
   }
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
@@ -134,7 +136,9 @@ Status run_server(const ServeOptions& options, PlannedServer planned, Cli& cli) 
                                   .max_running = options.max_num_seqs,
                                   .balance_steps = options.balance_steps()});
   record_graphs(executor, plan.max_model_len, cli);
-  plan.engine.on_hang = on_hang;
+  plan.engine.on_hang = [listener = server.get()](const std::string& dump) {
+    on_hang(*listener, dump);
+  };
   ShutdownGuard shutdown;
   GLINT_TRY_STATUS(server->open({.tokenizer = tokenizer,
                                  .chat_template = std::move(chat_template),

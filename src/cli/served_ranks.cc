@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -143,7 +144,8 @@ Status follow_server(const RankEnv& env) {
 
 Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,
                                                    const ModelOptions& resolved, int here,
-                                                   const std::optional<RankEnv>& launch) {
+                                                   const std::optional<RankEnv>& launch,
+                                                   std::function<void()> before_end) {
   std::unique_ptr<RankGate> gate;
   ModelOptions model = resolved;
   if (launch) {
@@ -151,19 +153,23 @@ Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options
     GLINT_TRY(gate, RankGate::open(launch->port, std::move(self), launch->count));
     model.dir = std::filesystem::absolute(model.dir);
   }
-  return RankProcesses::start({.command = {kProgram, kRankProcessArgument},
-                               .build = GLINT_VERSION,
-                               .model = std::move(model),
-                               .backend = Json::Object{{"name", resolve_backend(options.name)},
-                                                       {"cpu_isa", options.cpu_isa},
-                                                       {"threads", options.threads},
-                                                       {"windows", options.use_windows},
-                                                       {"here", here}},
-                               .gate = std::move(gate),
-                               .on_give_up = [](const std::string& report) {
-                                 log(LogLevel::kError, report + "; the program ends");
-                                 end_program(kRanksLostExitCode);
-                               }});
+  return RankProcesses::start(
+      {.command = {kProgram, kRankProcessArgument},
+       .build = GLINT_VERSION,
+       .model = std::move(model),
+       .backend = Json::Object{{"name", resolve_backend(options.name)},
+                               {"cpu_isa", options.cpu_isa},
+                               {"threads", options.threads},
+                               {"windows", options.use_windows},
+                               {"here", here}},
+       .gate = std::move(gate),
+       .on_give_up = [before_end = std::move(before_end)](const std::string& report) {
+         log(LogLevel::kError, report + "; the program ends");
+         std::thread([before_end] {
+           before_end();
+           end_program(kRanksLostExitCode);
+         }).detach();
+       }});
 }
 
 int run_rank() {

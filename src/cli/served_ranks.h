@@ -45,10 +45,11 @@ Result<FittedShape> fit_launch(const LayoutOptions& layout, const ModelConfig& c
 
 // Starts the ranks above 0 of `resolved`, each on a backend as `options` has it, or waits for those
 // of other processes of `launch`; `here` are on each machine. Where they are lost too often, the
-// program ends with exit code 3.
+// program ends with exit code 3, after `before_end`, while which requests fail.
 Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,
                                                    const ModelOptions& resolved, int here,
-                                                   const std::optional<RankEnv>& launch);
+                                                   const std::optional<RankEnv>& launch,
+                                                   std::function<void()> before_end);
 
 // The ranks of a process that is not the first of a launch, until their server ends.
 Status follow_server(const RankEnv& env);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/rank_process.h"
@@ -236,8 +238,10 @@ Status RankProcesses::restart(const std::function<Status()>& beside) {
   for (;;) {
     const std::string why = state().ok() ? "" : state().error().message;
     if (const int faults = faults_.add(); faults >= kMostFaults) {
-      options_.on_give_up(
-          str("ranks were lost ", faults, " times in ten minutes; the last: ", why));
+      std::string report =
+          str("ranks were lost ", faults, " times in ten minutes; the last: ", why);
+      if (!std::exchange(gave_up_, true)) options_.on_give_up(report);
+      return unavailable(std::move(report));
     }
     log(LogLevel::kError, why + "; all ranks start again");
     end();

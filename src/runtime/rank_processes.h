@@ -31,7 +31,8 @@ struct RankProcessOptions {
   Json backend;                      // what make_backend() of run_rank_process() takes
   // Where followers come from that are another process's; none: `command` is started for all.
   std::unique_ptr<RankGate> gate = {};
-  // Called with a report where ranks are lost for the third time in ten minutes; does not return.
+  // Called with a report, once, where ranks are lost for the third time in ten minutes; then none
+  // start again, and what runs fails.
   std::function<void(const std::string& report)> on_give_up;
 };
 
@@ -88,6 +89,7 @@ class RankProcesses final : public Followers {
   std::vector<RankPass::Kind> unanswered_;
   bool have_leaders_weights_ = true;  // by the last answers
   Faults faults_;
+  bool gave_up_ = false;
   mutable std::mutex mutex_;
   std::string lost_;  // why the group is lost
   std::atomic<bool> is_lost_ = false;

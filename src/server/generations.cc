@@ -439,6 +439,11 @@ void Generations::abort_all() {
                     [&] { return live_.empty() || live_.begin()->first >= next; });
 }
 
+int Generations::num_live() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(live_.size());
+}
+
 int Generations::drain(double seconds) {
   engine_->drain();
   engine_->resume();  // what is paused would never end

@@ -57,6 +57,8 @@ class Generations {
   // many those were.
   int drain(double seconds);
 
+  int num_live();  // requests that are not answered to their end
+
   Engine& engine() { return *engine_; }
   const Executor& executor() const { return *executor_; }
   Json ranks() const { return ranks_ ? ranks_() : Json(Json::Array()); }

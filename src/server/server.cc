@@ -95,10 +95,22 @@ struct Server::Impl {
     request_threads->finish();
     large_thread->finish();
     control_thread->finish();
-    for (int i = 0; http && i < 100 && http->num_connections() > 0; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    http.reset();
+    await_answers();
+    {
+      const std::lock_guard lock(end_mutex);
+      http.reset();
+    }
     core.generations.reset();
+  }
+
+  // Until no request runs and every answer has gone out, a second at most.
+  void await_answers() const {
+    const auto left = [this] {
+      Generations* const g = core.opened();
+      return (g && g->num_live() > 0) || http->num_connections() > 0;
+    };
+    for (int i = 0; http && i < 100 && left(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 
   void handle(HttpRequest request, HttpExchange exchange);
@@ -114,6 +126,7 @@ struct Server::Impl {
   std::vector<Route> routes;
   std::unique_ptr<TaskThreads> control_thread = std::make_unique<TaskThreads>(1);
   std::unique_ptr<TaskThreads> request_threads, large_thread;
+  std::mutex end_mutex;  // held while `http` goes, or by a thread of which it must not go
   std::unique_ptr<HttpServer> http;
 };
 
@@ -281,6 +294,14 @@ int Server::port() const { return impl_->http->port(); }
 int Server::drain(double seconds) {
   impl_->core.state = ServerState::kDraining;
   return impl_->core.generations ? impl_->core.generations->drain(seconds) : 0;
+}
+
+void Server::send_last_answers() {
+  const std::lock_guard lock(impl_->end_mutex);
+  if (!impl_->http) return;
+  impl_->core.state = ServerState::kDraining;
+  impl_->http->stop_accepting();
+  impl_->await_answers();
 }
 
 Status Server::mend() {

@@ -48,6 +48,10 @@ class Server {
   // `seconds`. Returns how many were left.
   int drain(double seconds);
 
+  // For a program that ends because it cannot go on: refuses new requests, and waits until those
+  // that fail have their answers, a second at most. From any thread.
+  void send_last_answers();
+
   // Replaces ranks that were lost, between two steps.
   Status mend();
 

@@ -302,8 +302,12 @@ def a_lost_rank_costs_time_and_no_request():
             assert server.request("/flush_cache", {})[0] == 200
             engine = server.request("/server_info")[2]["engine"]
             assert (engine["running"], engine["waiting"], engine["used_pages"]) == (0, 0, 0), engine
-            # The third fault is one too many.
+            # The third fault is one too many, and who waits for an answer hears of it.
+            done = generated()
+            waits = pool.submit(server.request, "/v1/completions", {"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True})
+            until("tokens", lambda: generated() > done)
             os.kill(after[1], signal.SIGKILL)
+            assert "3 times in ten minutes" in waits.result()[2], waits.result()
             assert server.process.wait(30) == 3, server.process.returncode
             until("no rank is left", lambda: not any(map(lives, after[1:])))
         server.reader.join()
