@@ -12,6 +12,7 @@
 #include "cli/option_range.h"
 #include "net/server_url.h"
 #include "ops/kv_layout.h"
+#include "runtime/rank_peers.h"
 #include "text/template/chat_template.h"
 
 namespace glint {
@@ -442,6 +443,10 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
     plan.engine.unseen_step_seconds = 0;
   }
   plan.engine.watchdog_seconds = options.watchdog_timeout;
+  // A step that waits for a lost rank is no hang: the silence tells first, and requests go on.
+  constexpr double kLeastWithRanks = 2 * kRankSilenceSeconds;
+  if (options.watchdog_timeout > 0 && facts.ranks.shape.num_ranks() > 1)
+    plan.engine.watchdog_seconds = std::max(options.watchdog_timeout, kLeastWithRanks);
   plan.rows = table(options, facts, plan);
   Json::Object info;
   for (const auto& [name, value] : plan.rows) info.emplace_back(name, value);

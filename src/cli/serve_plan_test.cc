@@ -70,6 +70,20 @@ TEST(ServePlan, a_model_has_a_name_however_its_folder_is_reached) {
   EXPECT_EQ(name("zai-org/GLM-5-FP8"), "GLM-5-FP8");
 }
 
+TEST(ServePlan, the_watchdog_waits_until_a_lost_rank_is_known) {
+  const auto seconds = [](double asked, int ranks) {
+    ServeOptions options = tiny_options();
+    options.watchdog_timeout = asked;
+    ServeFacts facts = tiny_facts();
+    facts.ranks.shape.tp = ranks;
+    return plan_serve(options, {}, facts).value().engine.watchdog_seconds;
+  };
+  EXPECT_EQ(seconds(2, 1), 2);
+  EXPECT_EQ(seconds(2, 2), 10);
+  EXPECT_EQ(seconds(300, 2), 300);
+  EXPECT_EQ(seconds(0, 2), 0);
+}
+
 TEST(ServePlan, the_users_names_come_first) {
   ServeOptions options = tiny_options();
   options.served_model_name = {"glm-5"};
