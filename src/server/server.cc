@@ -159,7 +159,7 @@ Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange
   context->want_timings = request.header("x-return-timings") == "1";
   context->headers = {{"x-request-id", context->request_id},
                       {"traceparent", format_traceparent(context->span)},
-                      {"x-glint-state", name_of(core.state)}};
+                      {"x-glint-state", core.state_name()}};
   if (!route || route->access != RouteAccess::kAdmin)
     for (auto& header : cors_headers(core.config, request))
       context->headers.push_back(std::move(header));

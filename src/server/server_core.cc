@@ -26,6 +26,12 @@ ApiStatus ServerCore::ready() const {
   return not_ready_error(name_of(now));
 }
 
+const char* ServerCore::state_name() const {
+  const ServerState now = state;
+  if (now == ServerState::kReady && !generations->executor().ready()) return "recovering";
+  return name_of(now);
+}
+
 EngineStats ServerCore::stats() const {
   Generations* const g = opened();
   return g ? g->engine().stats() : EngineStats{};

@@ -134,6 +134,31 @@ TEST(Server, prompts_that_cannot_fit_are_refused_unencoded) {
               std::stoi(at(tokens, "count")));
 }
 
+TEST(Server, says_everywhere_that_lost_ranks_start_again) {
+  struct LostRanks : FakeExecutor {
+    using FakeExecutor::FakeExecutor;
+    bool ready() const override { return false; }
+  };
+  const std::string dir = GLINT_SOURCE_DIR "/models/glm5-tiny";
+  const TestServerOptions options;
+  LostRanks executor(options.executor);
+  const auto server = Server::listen(options.config).value();
+  ASSERT_TRUE(server
+                  ->open({.tokenizer = Tokenizer::open(dir).value(),
+                          .chat_template = ChatTemplate::open(dir).value(),
+                          .executor = &executor,
+                          .engine = options.engine})
+                  .ok());
+  HttpClient client("http://127.0.0.1:" + std::to_string(server->port()));
+  const HttpResponse health = client.send("GET", "/health", {}, {}).value();
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(health.header("x-glint-state"), "recovering");
+  for (const char* path : {"/server_info", "/model_info"}) {
+    const HttpResponse info = client.send("GET", path, {}, {}).value();
+    EXPECT_EQ(at(parse_json(info.body).value(), "state"), "recovering");
+  }
+}
+
 TEST(Server, starts_with_503_and_a_state) {
   TestServerOptions options;
   options.open = false;

@@ -159,7 +159,7 @@ Json engine_json(const ServerCore& core) {
 Json server_info(const ServerCore& core) {
   Generations* const g = core.opened();
   return Json::Object{{"version", core.config.version},
-                      {"state", name_of(core.state)},
+                      {"state", core.state_name()},
                       {"model_path", core.config.model_path},
                       {"served_model_name", core.config.served_names.front()},
                       {"max_model_len", core.config.max_model_len},
@@ -178,7 +178,7 @@ Json model_info(const ServerCore& core) {
                       {"is_generation", true},
                       {"weight_version", g ? g->weights().load() : "default"},
                       {"max_model_len", core.config.max_model_len},
-                      {"state", name_of(core.state)},
+                      {"state", core.state_name()},
                       {"build", told.ok() ? Json(told.value()) : Json()},
                       {"vocabulary", g ? Json(g->model().vocabulary) : Json()}};
 }
