@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/contains.h"
+#include "base/cut_text.h"
 #include "base/json_pointer.h"
 #include "base/str.h"
 #include "text/grammar/grammar_keywords.h"
@@ -138,8 +139,8 @@ class Merger {
   Status add(const Json& schema, bool is_outer, int depth, Sum& sum) {
     if (schema == Json(true)) return Ok{};
     if (!schema.is_object())
-      return schema_error(sum.path,
-                          str("\"allOf\" holds ", dump_json(schema), ", which no value fits"));
+      return schema_error(sum.path, str("\"allOf\" holds ", cut_text(dump_json(schema), 80),
+                                        ", which no value fits"));
     const std::size_t bytes = dump_json(schema).size();
     if (depth > kMaxSchemaDepth || bytes > bytes_left_) return too_deep(sum.path);
     bytes_left_ -= bytes;
@@ -160,8 +161,8 @@ class Merger {
         const bool is_here = value.is_string() && value.as_string().starts_with('#');
         const Json* target = is_here ? follow_pointer(root_, value.as_string().substr(1)) : nullptr;
         if (!target)
-          return schema_error(sum.path,
-                              str("there is no ", dump_json(value), " in this schema to refer to"));
+          return schema_error(sum.path, str("there is no ", cut_text(dump_json(value), 80),
+                                            " in this schema to refer to"));
         GLINT_TRY_STATUS(add(*target, false, depth + 1, sum));
       } else if (name == "allOf" && value.is_array()) {
         for (const Json& one : value.as_array()) {

@@ -148,6 +148,9 @@ TEST(GrammarSchema, schemas_that_all_hold_are_one) {
             "no others");
   EXPECT_EQ(prepared(R"({"allOf":[{},{"$ref":"#/x"}]})"),
             "there is no \"#/x\" in this schema to refer to");
+  const std::string begin(79, 'y');
+  EXPECT_EQ(prepared((R"({"allOf":[{},")" + begin + R"(yyyy"]})").c_str()),
+            "\"allOf\" holds \"" + begin + "..., which no value fits");
   EXPECT_EQ(prepared(R"({"allOf":[{},false]})"), "\"allOf\" holds false, which no value fits");
   EXPECT_EQ(prepared(R"({"allOf":[{},{"$ref":"#"}]})"),
             "the schemas of \"allOf\" are too large, or refer to themselves");

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/contains.h"
+#include "base/cut_text.h"
 #include "base/str.h"
 #include "text/grammar/grammar_keywords.h"
 #include "text/grammar/grammar_markers.h"
@@ -82,8 +83,8 @@ Status bound_numbers(Json& schema, const std::string& path) {
     }
     const bool is_upper = std::string_view(name).ends_with("aximum");
     if ((value > 0) != is_upper)
-      return schema_error(
-          path, str(quoted(name), " is ", dump_json(*limit), ", beyond numbers of 64 bits"));
+      return schema_error(path, str(quoted(name), " is ", cut_text(dump_json(*limit), 80),
+                                    ", beyond numbers of 64 bits"));
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
     schema.set(name, is_integer ? Json(is_upper ? kMost : -kMost) : Json(is_upper ? most : -most));
   }
