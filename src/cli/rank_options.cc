@@ -78,7 +78,12 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   if (!is_deep) shape.pp = config.num_hidden_layers;
   note(fitted.note, "pp", options.pp, shape.pp,
        is_deep ? few : str("the checkpoint has ", config.num_hidden_layers, " layers"));
-  GLINT_TRY_STATUS(plan_shard(config, shape, 0));
+  if (const auto planned = plan_shard(config, shape, 0); !planned.ok()) {
+    // The number of ranks that was asked for is what the user knows.
+    shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
+    GLINT_TRY_STATUS(plan_shard(config, shape, 0));
+    return planned.error();
+  }
   fitted.shape = shape;
   fitted.here = shape.num_ranks();
   return fitted;

@@ -100,7 +100,9 @@ TEST(FitShape, takes_the_stages_that_it_has_layers_and_threads_for) {
 TEST(FitShape, refuses_what_is_no_number_of_ranks) {
   const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json")).value();
   EXPECT_FALSE(fit_shape({.tp = 0}, config, 2).ok());
-  EXPECT_FALSE(fit_shape({.tp = 2, .reduce_slices = 3}, config, 2).ok());
+  EXPECT_EQ(fit_shape({.tp = 2, .reduce_slices = 3}, config, 2).error().message,
+            "--reduce-slices is 3; it must be --tp (2) or 2, 4, 8, .. times as many, and at most "
+            "1024");
   EXPECT_FALSE(fit_shape({}, config, 2, {.dp = 0}).ok());
   EXPECT_FALSE(fit_shape({.pp = 0}, config, 2).ok());
 }

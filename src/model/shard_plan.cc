@@ -51,7 +51,7 @@ Status check_slices(const MeshShape& shape) {
   const int slices = shape.num_slices();
   if (shape.reduce_slices < 0 || slices > kMostRanks || slices % shape.tp ||
       !std::has_single_bit(static_cast<unsigned>(slices / shape.tp))) {
-    return invalid(str("reduce-slices is ", shape.reduce_slices, "; it must be tp (", shape.tp,
+    return invalid(str("--reduce-slices is ", shape.reduce_slices, "; it must be --tp (", shape.tp,
                        ") or 2, 4, 8, .. times as many, and at most ", kMostRanks));
   }
   return Ok{};

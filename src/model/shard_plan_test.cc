@@ -98,8 +98,9 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
   EXPECT_EQ(refusal({.ep = 2, .dp = 2, .moves_experts = true, .redundant_experts = 17}),
             "redundant experts are 17, but 16 put every expert on each of 2 ranks; set it to 16 or "
             "less");
-  EXPECT_EQ(refusal({.tp = 2, .reduce_slices = 6}),
-            "reduce-slices is 6; it must be tp (2) or 2, 4, 8, .. times as many, and at most 1024");
+  EXPECT_EQ(
+      refusal({.tp = 2, .reduce_slices = 6}),
+      "--reduce-slices is 6; it must be --tp (2) or 2, 4, 8, .. times as many, and at most 1024");
   EXPECT_EQ(refusal({.reduce_slices = 1024}),
             "reduce-slices is 1024, but must divide the model's columns of "
             "model.layers.0.mlp.down_proj (512); set it to 512");
