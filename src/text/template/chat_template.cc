@@ -42,9 +42,12 @@ void name_thought(Json& message) {
     const Json* const value = message.find(name);
     if (!value || value->is_null()) continue;
     const Json thought = *value;
+    const Json* const thinking = message.find("thinking");
+    Json first = thinking ? *thinking : thought;
     message.set("reasoning_content", thought);
     Json::Object& members = message.as_object();
-    if (!message.find("thinking")) members.insert(members.begin(), {"thinking", thought});
+    std::erase_if(members, [](const auto& member) { return member.first == "thinking"; });
+    members.insert(members.begin(), {"thinking", std::move(first)});
     return;
   }
 }
