@@ -66,6 +66,11 @@ const std::vector<Unsupported>& of_api(Api api) {
       {"image_data", "the model reads text only"},
       {"audio_data", "the model reads text only"},
       {"video_data", "the model reads text only"}};
+  static const std::vector<Unsupported> completions = [] {
+    std::vector<Unsupported> fields = {{"input_ids", "send them as prompt"}};
+    fields.insert(fields.end(), prompts.begin(), prompts.end());
+    return fields;
+  }();
   static const std::vector<Unsupported> chat = {
       {"functions", "use tools"},
       {"function_call", "use tool_choice", {"none"}},
@@ -99,6 +104,7 @@ const std::vector<Unsupported>& of_api(Api api) {
     case Api::kMessages:
       return messages;
     case Api::kCompletions:
+      return completions;
     case Api::kGenerate:
     case Api::kKeys:
       break;
@@ -134,7 +140,6 @@ void refuse(RequestReader& r, const std::vector<Unsupported>& fields) {
 
 void refuse_unsupported(RequestReader& r, Api api) {
   refuse(r, of_sampling());
-  if (api == Api::kCompletions) refuse(r, {{"input_ids", "send them as prompt"}});
   refuse(r, of_api(api));
 }
 
