@@ -293,6 +293,7 @@ Status run(const Options& o, Cli& cli) {
   GLINT_TRY(d.max_model_len, parse_length(o.max_model_len));
   d.concurrency = o.concurrency;
   d.step_tokens = o.max_num_batched_tokens;
+  d.max_logprobs = max_logprobs(ServeOptions(), subject.config);
   d.input_len = o.input_len, d.output_len = o.output_len;
   d.share_is_static = o.mem_fraction_static.has_value();
   d.memory_share = o.mem_fraction_static.value_or(o.gpu_memory_utilization.value_or(0.9));

@@ -1,6 +1,7 @@
 // glint serve: the HTTP API over one model; also under the command lines of other servers.
 #include "base/memory.h"
 #include "base/str.h"
+#include "cli/backends.h"
 #include "cli/commands.h"
 #include "cli/planned_server.h"
 #include "cli/run_server.h"
@@ -71,7 +72,9 @@ Status print_plan(const ServeOptions& options, PlannedServer& server, Cli& cli) 
                          .step_tokens = options.max_num_batched_tokens,
                          .cache_bytes = server.plan.engine.cache.num_pages * memory.page / ranks,
                          .program = {.like = server.backend.get(),
-                                     .graphs = memory.on_host ? GraphSizes() : server.graphs}}));
+                                     .group_bytes = bytes_of_group(options.backend),
+                                     .limits = memory.steps.limits,
+                                     .sharing = memory.on_host ? ranks : 0}}));
   cli.console.print(to_text(report));
   cli.failed = !report.deployment.fits;
   return Ok{};

@@ -9,15 +9,61 @@
 namespace glint {
 namespace {
 
-TrialOptions trial_options(const DeploymentOptions& o, int stage) {
-  MeshShape shape = o.layout;
-  shape.cp = 1;  // what shards of a sequence exchange is not counted
-  return {.shape = shape,
-          .stage = stage,
+TrialOptions trial_options(const DeploymentOptions& o) {
+  return {.shape = o.layout,
           .format = o.formats,
           .with_mtp = o.max_drafts > 0,
           .numbers = o.numbers,
-          .like = o.program.like};
+          .like = o.program.like,
+          .group_bytes = o.program.group_bytes};
+}
+
+// For passes whose time is told.
+TrialOptions floor_options(const DeploymentOptions& o, int stage) {
+  TrialOptions options = trial_options(o);
+  options.shape.cp = 1;  // what shards of a sequence exchange is not counted
+  options.stage = stage;
+  return options;
+}
+
+// Those of a server that runs `d`.
+StepLimits limits_of(const ModelConfig& config, const Deployment& d) {
+  const DeploymentOptions& o = d.options;
+  const int running = o.concurrency ? o.concurrency : d.max_running * o.layout.dp;
+  GraphSizes graphs;
+  if (StepGraphs::can_record(o.layout) && !o.device.is_host()) graphs = usual_graphs(running);
+  graphs.most = o.step_tokens;
+  return {.max_step_tokens = o.step_tokens,
+          .max_running = running,
+          .max_drafts = o.max_drafts,
+          .max_logprobs = o.max_logprobs,
+          .max_seq_len = d.max_model_len,
+          .num_graphs = count_graphs(graphs, config.index_topk, d.max_model_len, o.max_drafts)};
+}
+
+// Adds up the ranks of every stage.
+Status add_memory(const ModelConfig& config, Deployment& d) {
+  const DeploymentOptions& o = d.options;
+  const StepLimits limits = o.program.limits ? *o.program.limits : limits_of(config, d);
+  GLINT_TRY(const std::vector<MemoryPlan> stages, plan_stages(config, trial_options(o), limits));
+  const int ranks = o.layout.tp * o.layout.dp;
+  std::int64_t largest_page = 0;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const MemoryPlan& one = stages[stage];
+    // Routed experts that are dealt out whole: `one` has as many as any, and others may have fewer.
+    const std::int64_t dealt =
+        o.layout.ep > 1 ? one.weights[static_cast<std::size_t>(TensorRole::kRoutedExpert)] : 0;
+    d.all_weights += (one.weight_bytes() - dealt) * ranks;
+    if (dealt > 0) {
+      GLINT_TRY(const ShardPlan shard, shard_of(config, o.layout, static_cast<int>(stage)));
+      d.all_weights += dealt / shard.experts.count * config.n_routed_experts;
+    }
+    d.all_pages += one.page;
+    largest_page = std::max(largest_page, one.page);
+    if (stage == 0 || one.weight_bytes() > d.rank.weight_bytes()) d.rank = one;
+  }
+  d.rank.page = o.program.sharing ? d.all_pages / o.layout.pp : largest_page;
+  return Ok{};
 }
 
 using Stages = std::vector<std::unique_ptr<StepTrial>>;
@@ -27,7 +73,7 @@ Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOption
   Floor floor;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     stages[i]->run(shape);
-    add_stage(*stages[i], config, trial_options(o, static_cast<int>(i)), shape, o.device, floor);
+    add_stage(*stages[i], config, floor_options(o, static_cast<int>(i)), shape, o.device, floor);
   }
   return floor;
 }
@@ -101,7 +147,7 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
     return str("weights take ", size(weights), " of each device, and ", size(budget),
                " may be used");
   }
-  if (weights + d.rank.working_bytes() + std::max<std::int64_t>(d.cache, 0) > o.device.memory) {
+  if (d.used() > o.device.memory) {
     return str("weights take ", size(weights), ", activations ", size(d.rank.working_bytes()),
                " and the cache ", size(d.cache), ", and each device has ", size(o.device.memory));
   }
@@ -128,6 +174,21 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
 
 }  // namespace
 
+std::int64_t Deployment::all_cache() const {
+  const auto bytes = static_cast<double>(std::max<std::int64_t>(cache, 0));
+  const int ranks = options.layout.tp * options.layout.dp;
+  return ranks * static_cast<std::int64_t>(bytes * static_cast<double>(all_pages) /
+                                           static_cast<double>(rank.page));
+}
+
+std::int64_t Deployment::used() const {
+  const int sharing = options.program.sharing;
+  const std::int64_t weights = sharing ? all_weights / options.count : rank.weight_bytes();
+  const std::int64_t working =
+      sharing ? rank.working_bytes(sharing) / sharing : rank.working_bytes();
+  return weights + working + std::max<std::int64_t>(cache, 0);
+}
+
 Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOptions& options) {
   Deployment d = {.options = options};
   const DeploymentOptions& o = d.options;
@@ -144,37 +205,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   }
   const int wanted = o.concurrency ? ceil_div(o.concurrency, layout.dp) : 256;
   d.max_running = std::clamp(wanted, 1, o.step_tokens);
-  GraphSizes graphs;
-  if (StepGraphs::can_record(layout)) {
-    graphs = o.program.graphs     ? *o.program.graphs
-             : o.device.is_host() ? GraphSizes()
-                                  : usual_graphs(d.max_running);
-  }
-  graphs.most = o.step_tokens;
-  const StepLimits limits = {
-      .max_step_tokens = o.step_tokens,
-      .max_running = d.max_running,
-      .max_drafts = o.max_drafts,
-      .max_seq_len = d.max_model_len,
-      .num_graphs = count_graphs(graphs, config.index_topk, d.max_model_len, o.max_drafts)};
-  Stages stages;
-  for (int stage = 0; stage < layout.pp; ++stage) {
-    const TrialOptions trial = trial_options(o, stage);
-    GLINT_TRY(std::unique_ptr<StepTrial> made, StepTrial::make(config, trial));
-    const MemoryPlan rank = plan_memory(*made, config, trial, limits);
-    const int ranks = layout.tp * layout.dp;
-    // Routed experts that are dealt out whole: `rank` has as many as any, and others may have
-    // fewer.
-    const std::int64_t dealt =
-        layout.ep > 1 ? rank.weights[static_cast<std::size_t>(TensorRole::kRoutedExpert)] : 0;
-    d.all_weights += (rank.weight_bytes() - dealt) * ranks;
-    if (dealt > 0) d.all_weights += dealt / made->shard().experts.count * config.n_routed_experts;
-    if (stage == 0 || rank.weight_bytes() + rank.working_bytes() >
-                          d.rank.weight_bytes() + d.rank.working_bytes()) {
-      d.rank = rank;
-    }
-    stages.push_back(std::move(made));
-  }
+  GLINT_TRY_STATUS(add_memory(config, d));
   const auto share =
       static_cast<std::int64_t>(static_cast<double>(o.device.memory) * o.memory_share);
   const std::int64_t budget = o.share_is_static
@@ -183,8 +214,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   d.cache = o.cache_bytes ? *o.cache_bytes : budget - d.rank.weight_bytes();
   d.cache_tokens = d.cache <= 0 ? 0 : d.cache / d.rank.page * kPageSize;
   d.bytes_per_token = static_cast<double>(d.rank.page) / kPageSize;
-  d.fits = d.rank.weight_bytes() + d.rank.working_bytes() + std::max<std::int64_t>(d.cache, 0) <=
-               o.device.memory &&
+  d.fits = d.used() <= o.device.memory &&
            d.cache_tokens >= (o.max_model_len ? d.max_model_len : kPageSize);
   d.limit = limit_of(d, o.cache_bytes ? o.device.memory : budget);
   for (const std::int64_t context : {std::int64_t{2560}, std::int64_t{8192}, std::int64_t{32768},
@@ -197,7 +227,12 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
     d.contexts.push_back(
         {context, d.cache_tokens / kPageSize / pages * o.layout.num_sequence_shards()});
   }
-  if (d.fits && o.device.bandwidth > 0) find_speeds(stages, config, d);
+  if (!d.fits || o.device.bandwidth <= 0) return d;
+  Stages stages;
+  for (int stage = 0; stage < layout.pp; ++stage) {
+    GLINT_TRY(stages.emplace_back(), StepTrial::make(config, floor_options(o, stage)));
+  }
+  find_speeds(stages, config, d);
   return d;
 }
 

@@ -23,6 +23,7 @@ struct DeploymentOptions {
   std::int64_t max_model_len = 0;  // 0: the model's
   int concurrency = 0;             // sequences that run at once; 0: what fits, at most 256 a shard
   int step_tokens = 8192;          // of one step at most
+  int max_logprobs = 0;            // StepLimits
   std::int64_t input_len = 2048, output_len = 512;  // of the load that speeds are told for
   // The share that cache and the rest may take of a device's memory.
   double memory_share = 0.9;
@@ -31,7 +32,11 @@ struct DeploymentOptions {
   // The program that would run there, where it is known.
   struct Program {
     Backend* like = nullptr;                // TrialOptions
-    std::optional<GraphSizes> graphs = {};  // of decode steps; none: the usual ones of a GPU
+    std::int64_t group_bytes = 0;           // likewise
+    std::optional<StepLimits> limits = {};  // of its steps; none: those of a server by default
+    // Ranks that share a host's memory, of which `device` is the share of one; 0: each has a
+    // device.
+    int sharing = 0;
   };
   Program program = {};
 };
@@ -60,8 +65,9 @@ struct Deployment {
   DeploymentOptions options = {};
   std::int64_t max_model_len = 0;
   int max_running = 0;            // of one shard, as planned for
-  MemoryPlan rank = {};           // of the stage that needs most
+  MemoryPlan rank = {};           // of the stage that needs most; where stages share, the mean page
   std::int64_t all_weights = 0;   // of all devices
+  std::int64_t all_pages = 0;     // a page of each stage
   std::int64_t cache = 0;         // bytes of a device; below 0: that many are missing
   std::int64_t cache_tokens = 0;  // of one shard, in whole pages
   double bytes_per_token = 0;     // of the cache, of one device
@@ -71,7 +77,11 @@ struct Deployment {
   std::vector<DecodePoint> decode = {};
   std::vector<PrefillPoint> prefill = {};
 
-  std::int64_t used() const { return rank.weight_bytes() + rank.working_bytes() + cache; }
+  // Bytes on all devices together.
+  std::int64_t all_working() const { return rank.working_bytes(options.count); }
+  std::int64_t all_cache() const;
+  // Bytes on a device.
+  std::int64_t used() const;
 };
 
 // Fails if the model cannot be divided so. A deployment that does not fit has no speeds.

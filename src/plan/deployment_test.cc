@@ -242,7 +242,7 @@ TEST(Deployment, refuses_layouts_that_are_none) {
 
 TEST(Deployment, shards_that_share_sequences_hold_each_once) {
   DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
-  options.program.graphs = GraphSizes();  // none alone, as where they share
+  options.cache_bytes = std::int64_t{20} << 30;
   const Deployment alone = plan_deployment(glm5(), options).value();
   options.layout.cp = 4;
   const Deployment shared = plan_deployment(glm5(), options).value();
@@ -267,6 +267,28 @@ TEST(Deployment, stages_hold_a_part_of_the_layers_and_of_the_cache) {
   EXPECT_TRUE(d.fits);
   EXPECT_EQ(d.bytes_per_token, 39 * 1284);
   EXPECT_NEAR(gib(d.all_weights), 8 * 88.4, 8);
+}
+
+// Shards' sequences may be one's alone, and all results come to the first rank.
+TEST(Deployment, counts_the_steps_that_a_server_reserves) {
+  for (const MeshShape layout : {MeshShape{.tp = 4, .pp = 2}, MeshShape{.ep = 8, .dp = 8},
+                                 MeshShape{.cp = 4, .ep = 4, .pp = 2, .dp = 4}}) {
+    DeploymentOptions options = on("h200", 8, Release::kNvfp4, layout);
+    options.concurrency = 64, options.max_drafts = 1, options.max_logprobs = 20;
+    options.program.limits = {.max_step_tokens = 8192,
+                              .max_running = 64,
+                              .max_drafts = 1,
+                              .max_logprobs = 20,
+                              .max_seq_len = glm5().max_position_embeddings};
+    const Deployment d = planned(options);
+    const TrialOptions trial = {.shape = layout, .format = options.formats, .with_mtp = true};
+    const MemoryPlan served = plan_stages(glm5(), trial, *options.program.limits).value().front();
+    EXPECT_EQ(d.rank.working_bytes(), served.working_bytes()) << describe(layout);
+    EXPECT_EQ(d.all_working(), served.working_bytes(8));
+    options.program.limits.reset();  // as they are by default, but for graphs
+    const MemoryPlan usual = planned(options).rank;
+    EXPECT_EQ(usual.working_bytes() - usual.step.graphs, served.working_bytes());
+  }
 }
 
 TEST(Deployment, stages_divide_the_sequences_that_fit) {

@@ -19,16 +19,16 @@ std::string row(const std::string& name, std::int64_t each, std::int64_t all) {
 std::string ms(double seconds) { return formatted("%.2f ms", seconds * 1e3); }
 
 std::string memory_table(const Deployment& d) {
-  const int n = d.options.count;
   const std::int64_t weights = d.rank.weight_bytes(), work = d.rank.working_bytes();
   const std::int64_t cache = std::max<std::int64_t>(d.cache, 0), graphs = d.rank.step.graphs;
+  const std::int64_t all_graphs = graphs * d.options.count;
   std::string text = formatted("\n  %-34s %14s %14s\n", "", "per device", "in all");
   text += row("model weights", weights, d.all_weights);
-  text += row("KV cache", cache, cache * n);
-  text += row("activations and scratch", work - graphs, (work - graphs) * n);
-  if (graphs > 0) text += row("CUDA graphs", graphs, graphs * n);
+  text += row("KV cache", cache, d.all_cache());
+  text += row("activations and scratch", work - graphs, d.all_working() - all_graphs);
+  if (graphs > 0) text += row("CUDA graphs", graphs, all_graphs);
   text += row(d.options.device.is_host() ? "memory used" : "VRAM used", weights + cache + work,
-              d.all_weights + (cache + work) * n);
+              d.all_weights + d.all_cache() + d.all_working());
   return text;
 }
 

@@ -19,6 +19,11 @@ std::function<WeightFormat(const ModelTensor&)> by_name(
   };
 }
 
+// That a rank belongs to.
+int num_groups(const MeshShape& shape) {
+  return (shape.tp > 1) + (shape.cp > 1) + (shape.dp > 1) + (shape.ep > 1) + (shape.pp > 1);
+}
+
 // Logits and chosen experts of all ranks, as they come to the first: into its step's memory, and
 // from stages into one of their own for each step.
 void add_results(const ModelConfig& c, const MeshShape& shape, StepMemory& steps) {
@@ -114,6 +119,7 @@ Result<std::vector<MemoryPlan>> plan_stages(const ModelConfig& config, TrialOpti
     steps = larger(steps, plans.back().step);
   }
   add_results(config, options.shape, steps);
+  steps.scratch += num_groups(options.shape) * options.group_bytes;
   for (MemoryPlan& plan : plans) plan.step = steps;
   return plans;
 }

@@ -4,14 +4,6 @@
 #include "runtime/memory_plan.h"
 
 namespace glint {
-namespace {
-
-// That a rank belongs to.
-int num_groups(const MeshShape& shape) {
-  return (shape.tp > 1) + (shape.cp > 1) + (shape.dp > 1) + (shape.ep > 1) + (shape.pp > 1);
-}
-
-}  // namespace
 
 Result<ServeMemory> plan_serve_memory(const ModelConfig& config, const ServeMemoryArgs& args) {
   const MeshShape& shape = args.trial.shape;
@@ -32,7 +24,6 @@ Result<ServeMemory> plan_serve_memory(const ModelConfig& config, const ServeMemo
   // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
   // layers; or each has a device.
   const std::int64_t ranks = device.is_host() ? args.ranks_here : 1;
-  plan.step.scratch += num_groups(shape) * args.group_bytes;
   ServeMemory memory = {.page = plan.page * ranks / shape.pp,
                         .weights = weights * ranks / shape.pp,
                         .activations = plan.working_bytes(ranks),

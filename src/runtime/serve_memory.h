@@ -22,7 +22,6 @@ struct ServeMemory {
 struct ServeMemoryArgs {
   TrialOptions trial = {};  // of a rank, whatever its stage; `like` is its backend
   int ranks_here = 1;  // on this machine: on the host they share its memory, else each has a device
-  std::int64_t group_bytes = 0;  // of the device, that a rank takes for each group it belongs to
   StepLimits limits = {};
   Packing packing = Packing::kIfRoom;
   bool made_up = false;  // the weights, which no file holds

@@ -25,6 +25,7 @@ struct TrialOptions {
   // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
   // of its own. Outlives the trial.
   Backend* like = nullptr;
+  std::int64_t group_bytes = 0;  // of the device, that a rank takes for each group it belongs to
 };
 
 // One pass: `tokens` rows of a shard, as even as it goes over `sequences`, each of which ends at

@@ -47,6 +47,8 @@ def this_machine():
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
     shared = output("serve", MODEL, "--dry-run", "--dp", 4, "--cp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
     check(re.search(r"sequences of 2,000 +6\n", shared) and "4 shards, of which 2 share each" in shared, "shards that share", shared)
+    stages = output("serve", MODEL, "--dry-run", "--dp", 2, "--pp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
+    check(re.search(r"tokens +6,400 in each of 2 shards\n", stages), "stages of several sizes, which share the memory", stages)
     refused("serve", MODEL, "--dry-run", "--otlp-traces-endpoint", "localhost:4318", words=["--otlp-traces-endpoint", "localhost:4318"])
     both = run("serve", MODEL, "--dry-run", "--kv-cache-memory", "64M", "--gpu-memory-utilization", 0.25, "--mem-fraction-static", 0.5)
     for flag in ("--gpu-memory-utilization 0.25", "--mem-fraction-static 0.5"):
