@@ -80,7 +80,7 @@ Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOption
 
 void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const DeploymentOptions& o = d.options;
-  const int dp = o.layout.dp, cp = o.layout.cp;
+  const int dp = o.layout.dp, cp = o.layout.cp, shards = o.layout.num_sequence_shards();
   const std::int64_t length = std::min(o.input_len + o.output_len, d.max_model_len);
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
   // At once, of one shard. A step has a token of each of its sequences at least, and they are dealt
@@ -122,12 +122,16 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
         floor_of(stages, config, o, {.tokens = b, .sequences = b, .length = mean, .logit_rows = b});
     // Fewer sequences than stages leave some of these idle.
     const std::int64_t steps = std::min<std::int64_t>(o.layout.pp, at_once / b);
-    point.batch = static_cast<int>(
-        std::min<std::int64_t>(b * dp, fitting * o.layout.num_sequence_shards() / steps));
+    const std::int64_t all = fitting * shards;
+    const std::int64_t asked = o.concurrency ? std::min<std::int64_t>(all, o.concurrency) : all;
+    point.batch = static_cast<int>(std::min<std::int64_t>(b * dp, asked / steps));
     const double seconds =
         std::max(point.floor.slowest, point.floor.seconds / static_cast<double>(steps));
     point.tokens_per_s = point.batch / seconds;
-    const double prompts = point.batch * static_cast<double>(o.input_len) / prompt.tokens_per_s /
+    // Shards without a sequence have no prompt.
+    const double busy = std::min(1.0, static_cast<double>(point.batch) / shards);
+    const double prompts = point.batch * static_cast<double>(o.input_len) /
+                           (busy * prompt.tokens_per_s) /
                            static_cast<double>(o.output_len);  // of a step's share
     point.sustained = point.batch / (seconds + prompts);
     d.decode.push_back(point);

@@ -156,6 +156,25 @@ TEST(Floors, are_of_batches_that_memory_was_planned_for) {
   EXPECT_EQ(d.decode.back().batch, d.max_running);
 }
 
+// Shards beyond the sequences have none: their prompts are no faster, and no batch is larger.
+TEST(Floors, are_of_no_more_sequences_than_there_are) {
+  DeploymentOptions options = on("h200", 8, Release::kNvfp4, {.ep = 8, .dp = 8});
+  for (const int sequences : {1, 12}) {
+    options.concurrency = sequences;
+    EXPECT_EQ(planned(options).decode.back().batch, sequences);
+  }
+  options.concurrency = 1;
+  const DecodePoint alone = planned(options).decode.back();
+  EXPECT_NEAR(alone.tokens_per_s * alone.floor.seconds, 1, 1e-9);
+  options.concurrency = 8;
+  const DecodePoint all = planned(options).decode.back();
+  EXPECT_NEAR(all.sustained, 8 * alone.sustained, 1e-9 * all.sustained);
+  options.concurrency = 1;
+  const std::vector<LayoutChoice> choices = choose_layouts(glm5(), options);
+  ASSERT_FALSE(choices.empty());
+  for (const LayoutChoice& choice : choices) EXPECT_EQ(choice.batch, 1);
+}
+
 TEST(Floors, of_a_prompt_are_the_same_in_one_step_and_in_several) {
   const auto seconds_of_prompt = [](int step_tokens) {
     DeploymentOptions options = on("b200", 8, Release::kNvfp4, {.tp = 8});
