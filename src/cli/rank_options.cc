@@ -60,19 +60,21 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
            ? str("the checkpoint has ", heads, " heads")
            : "the checkpoint's matrices, or --reduce-slices, divide no further");
 
-  shape.dp = std::min(asked.dp, std::max(most / tp, 1));
-  note(fitted.note, "dp", asked.dp, shape.dp, few);
+  // Ranks that share the experts have one each at least.
+  const std::string scarce = str("the checkpoint has ", config.n_routed_experts, " experts");
+  const int with_threads = std::max(most / tp, 1);
+  const int with_experts = shards.ep > 1 ? std::max(config.n_routed_experts / tp, 1) : asked.dp;
+  shape.dp = std::min({asked.dp, with_threads, with_experts});
+  note(fitted.note, "dp", asked.dp, shape.dp, with_experts < with_threads ? scarce : few);
   shape.cp = std::min(shards.cp, shape.dp);
   while (shape.dp % shape.cp) --shape.cp;
   note(fitted.note, "cp", shards.cp, shape.cp,
        shape.dp == 1 ? "there is 1 shard" : str("it divides the ", shape.dp, " shards"));
   const int stage = shape.tp * shape.dp;
-  shape.ep = shards.ep == 1 || stage > config.n_routed_experts ? 1 : stage;
+  shape.ep = shards.ep == 1 ? 1 : stage;
   const char* const members = shape.tp > 1 ? "ranks" : "shards";
   note(fitted.note, "ep", shards.ep, shape.ep,
-       shape.ep == 1 && stage > 1 ? str("the checkpoint has ", config.n_routed_experts, " experts")
-       : stage == 1               ? "there is 1 shard"
-                                  : str("there are ", stage, ' ', members));
+       stage == 1 ? "there is 1 shard" : str("there are ", stage, ' ', members));
   shape.pp = std::min(options.pp, std::max(most / (shape.tp * shape.dp), 1));
   const bool is_deep = shape.pp <= config.num_hidden_layers;
   if (!is_deep) shape.pp = config.num_hidden_layers;

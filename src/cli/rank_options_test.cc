@@ -49,6 +49,16 @@ TEST(FitShape, takes_the_shards_that_it_has_threads_for) {
   EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 2}).note, "ep 2 -> 4: there are 4 shards");
 }
 
+TEST(FitShape, shares_experts_among_no_more_ranks_than_there_are) {
+  const FittedShape many = fit({}, 64, {.ep = 32});
+  EXPECT_EQ(many.shape, (MeshShape{.ep = 16, .dp = 16}));
+  EXPECT_EQ(many.note,
+            "dp 32 -> 16: the checkpoint has 16 experts; ep 32 -> 16: there are 16 shards");
+  EXPECT_EQ(fit({.tp = 2}, 64, {.dp = 16, .ep = 32}).shape,
+            (MeshShape{.tp = 2, .ep = 16, .dp = 8}));
+  EXPECT_EQ(fit({}, 64, {.dp = 32}).shape, (MeshShape{.dp = 32}));
+}
+
 TEST(FitShape, takes_the_shards_of_a_sequence_that_divide_all) {
   EXPECT_EQ(fit({}, 2, {.cp = 2}).shape, (MeshShape{.cp = 2, .dp = 2}));
   EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 4, .cp = 2}).shape, (MeshShape{.cp = 2, .ep = 4, .dp = 4}));
