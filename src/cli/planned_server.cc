@@ -107,6 +107,9 @@ Result<std::map<std::string, std::string>> asked_of(const ServeOptions& options,
                                                     const PlannedServer& server) {
   std::map<std::string, std::string> asked = values_of(options, !server.follows());
   asked.merge(values_of(server.facts.ranks.shape, !server.follows()));
+  const int drafts = server.facts.max_drafts;
+  if (!server.follows() || !options.spec.empty())
+    asked["--spec"] = drafts == 0 ? "none" : str("mtp:", drafts);
   GLINT_TRY(const std::string config, read_file(server.model.dir + "/config.json"));
   asked["a MODEL whose config.json has the checksum"] =
       formatted("%016llx", static_cast<unsigned long long>(fnv1a(config)));
@@ -169,6 +172,7 @@ Result<PlannedServer> find_server(const ServeOptions& options, std::optional<Ran
   GLINT_TRY(facts.ranks, fit_launch(options, facts.config, model.threads,
                                     makes_whole_weights(options, model), server.launch));
   GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
+  GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
   if (server.launch) {
     GLINT_TRY(server.launch->asked, asked_of(options, server));
   }
@@ -179,7 +183,6 @@ Status plan_server(const ServeOptions& options, const TranslatedArgs& given, Pla
                    Cli& cli) {
   ModelOptions& model = server.model;
   ServeFacts& facts = server.facts;
-  GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
   model.shape = facts.ranks.shape;
   GLINT_TRY_STATUS(
       check_ranks(model.shape, facts.ranks.here, server.launch.has_value(), options, model));

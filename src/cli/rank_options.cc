@@ -133,6 +133,9 @@ std::map<std::string, std::string> values_of(const MeshShape& shape, bool all) {
     if (all || size != 1) values[name] = str(size);
   }
   if (all || shape.reduce_slices != 0) values["--reduce-slices"] = str(shape.num_slices());
+  if (all || shape.moves_experts) values["--enable-eplb"] = shape.moves_experts ? "on" : "off";
+  if (all || shape.redundant_experts != 0)
+    values["--ep-num-redundant-experts"] = str(shape.redundant_experts);
   return values;
 }
 

@@ -94,6 +94,17 @@ TEST(FitShape, moves_experts_that_are_shared) {
             "--eplb-rebalance-num-iterations is 0; it must be 1 or more");
 }
 
+TEST(ValuesOf, tell_how_experts_move) {
+  const auto asked = [](const MeshShape& shape) { return values_of(shape, false); };
+  using Values = std::map<std::string, std::string>;
+  EXPECT_EQ(asked({.moves_experts = true, .redundant_experts = 4}),
+            (Values{{"--enable-eplb", "on"}, {"--ep-num-redundant-experts", "4"}}));
+  EXPECT_EQ(asked({}), Values());
+  const Values all = values_of(MeshShape(), true);
+  EXPECT_EQ(all.at("--enable-eplb"), "off");
+  EXPECT_EQ(all.at("--ep-num-redundant-experts"), "0");
+}
+
 TEST(FitShape, takes_the_stages_that_it_has_layers_and_threads_for) {
   EXPECT_EQ(fit({.pp = 2}, 2).shape, (MeshShape{.pp = 2}));
   EXPECT_EQ(fit({.pp = 2}, 2).note, "");

@@ -182,6 +182,7 @@ def what_differs_is_refused():
         (other / "config.json").write_text((other / "config.json").read_text() + "\n")
         for words, why in (((MODEL, "--pp", "2"), "rank 1 has --pp 2, and rank 0 1;"),
                            ((MODEL, "--tp", "2", "--kv-dtype", "fp8"), "rank 1 has --kv-dtype fp8, and rank 0 bf16;"),
+                           ((MODEL, "--tp", "2", "--spec", "mtp:1"), "rank 1 has --spec mtp:1, and rank 0 none;"),
                            ((str(other), "--tp", "2"), "rank 1 has a MODEL whose config.json has the checksum ")):
             port = free_port()
             both = [subprocess.Popen([GLINT, "serve", *one, *map(str, FLAGS)], env=variables(rank, 2, port), stderr=subprocess.PIPE, text=True)
