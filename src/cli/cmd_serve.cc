@@ -96,6 +96,8 @@ Status serve(const ServeOptions& options, const TranslatedArgs& given, Cli& cli)
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   for (const std::string& line : ignored_cache_wishes(options))
     cli.console.note("ignored: " + line);
+  for (const std::string& line : ignored_balance(options, given))
+    cli.console.note("ignored: " + line);
   for (const std::string& line : ignored_nodes(options)) cli.console.note("ignored: " + line);
   tell_graph_flags(given.graphs, server.backend->device(), cli);
   tell_environment(cli.environment, cli);

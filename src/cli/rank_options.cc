@@ -105,11 +105,9 @@ Status check_fitted(const FittedShape& fitted, const RunOptions& options) {
 Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted) {
   const int redundant = options.ep_num_redundant_experts;
   GLINT_TRY_STATUS(check_least("ep-num-redundant-experts", redundant, 0));
-  if (options.enable_eplb) {
-    GLINT_TRY_STATUS(
-        check_least("eplb-rebalance-num-iterations", options.eplb_rebalance_num_iterations, 1));
-  }
-  if (!options.enable_eplb && redundant == 0) return Ok{};
+  if (!options.enable_eplb) return Ok{};
+  GLINT_TRY_STATUS(
+      check_least("eplb-rebalance-num-iterations", options.eplb_rebalance_num_iterations, 1));
   MeshShape& shape = fitted.shape;
   const auto add = [&](const std::string& why) {
     fitted.note += str(fitted.note.empty() ? "" : "; ", why);

@@ -88,6 +88,7 @@ TEST(FitShape, moves_experts_that_are_shared) {
   EXPECT_EQ(balanced({.enable_eplb = true}, {.dp = 2}).note,
             "eplb -> off: experts are not shared by ranks (--ep)");
   EXPECT_FALSE(balanced({}, {.ep = 2}).shape.moves_experts);
+  EXPECT_FALSE(balanced({.ep_num_redundant_experts = 4}, {.ep = 2}).shape.moves_experts);
   EXPECT_EQ(balanced({.ep_num_redundant_experts = -1}, {.ep = 2}).note,
             "--ep-num-redundant-experts is -1; it must be 0 or more");
   EXPECT_EQ(balanced({.enable_eplb = true, .eplb_rebalance_num_iterations = 0}, {.ep = 2}).note,

@@ -2,7 +2,7 @@
 
 #include "base/str.h"
 #include "base/test_dir.h"
-#include "cli/serve_options.h"
+#include "cli/serve_plan.h"
 #include "server/flags/translate_flags.h"
 
 namespace glint {
@@ -222,6 +222,20 @@ TEST(ServeDialect, the_balance_of_experts_is_as_others_spell_it) {
       std::tuple(true, 16, 3000));
   EXPECT_EQ(balance(Dialect::kVllm, words("m --enable-eplb --eplb-config.step_interval 100")),
             std::tuple(true, 0, 100));
+}
+
+TEST(ServeDialect, what_balances_experts_that_stay_is_told) {
+  const auto ignored = [](std::vector<std::string> line) {
+    const Served served = serve(Dialect::kVllm, line);
+    return ignored_balance(served.options, served.translated);
+  };
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(
+      ignored({"m", "--eplb-config", R"({"step_interval": 100, "num_redundant_experts": 4})"}),
+      (Lines{"--ep-num-redundant-experts 4 (experts stay; --enable-eplb moves them)",
+             "--eplb-rebalance-num-iterations 100 (experts stay; --enable-eplb moves them)"}));
+  EXPECT_EQ(ignored({"m"}), Lines());
+  EXPECT_EQ(ignored({"m", "--enable-eplb", "--eplb-step-interval", "100"}), Lines());
 }
 
 TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {

@@ -363,6 +363,19 @@ std::vector<std::string> ignored_cache_wishes(const ServeOptions& o) {
   return out;
 }
 
+std::vector<std::string> ignored_balance(const ServeOptions& o, const TranslatedArgs& given) {
+  std::vector<std::string> out;
+  if (o.enable_eplb) return out;
+  for (const auto& [name, value] :
+       {std::pair("--ep-num-redundant-experts", o.ep_num_redundant_experts),
+        std::pair("--eplb-rebalance-num-iterations", o.eplb_rebalance_num_iterations)}) {
+    const bool is_given = std::ranges::any_of(
+        given.args, [name = name](const std::string& arg) { return arg.starts_with(name); });
+    if (is_given) out.push_back(str(name, " ", value, " (experts stay; --enable-eplb moves them)"));
+  }
+  return out;
+}
+
 Status check_serve_options(const ServeOptions& o) {
   if (o.host.empty())
     return invalid("--host is empty; give an address of this machine, or 0.0.0.0 for all of them");

@@ -50,6 +50,9 @@ std::string url_of(const HttpServerOptions& http, int port);
 // Wishes about the size of the cache beside a more exact one (plan_cache), which holds.
 std::vector<std::string> ignored_cache_wishes(const ServeOptions& options);
 
+// Options of the balance of experts that are given, and experts stay (--enable-eplb).
+std::vector<std::string> ignored_balance(const ServeOptions& options, const TranslatedArgs& given);
+
 // Refuses, in one sentence that names both values, what contradicts the checkpoint or itself.
 Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
                              const ServeFacts& facts);
