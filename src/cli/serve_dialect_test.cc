@@ -156,6 +156,35 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
             "--dp expects a number, got \"two\"");
 }
 
+TEST(ServeDialect, requests_and_tokens_at_once_are_as_each_server_counts_them) {
+  const auto at_once = [](Dialect dialect, const std::string& line) {
+    const Served served = serve(dialect, words(line));
+    EXPECT_EQ(served.error, "");
+    return std::pair(served.options.max_num_seqs, served.options.max_num_batched_tokens);
+  };
+  EXPECT_EQ(at_once(Dialect::kGlint, "m --dp 4 --max-num-seqs 16"), std::pair(16, 2048));
+  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -pcp 2 --max-num-seqs 16"), std::pair(64, 2048));
+  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4"), std::pair(256, 2048));
+  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -dpn 0 --max-num-seqs 16"), std::pair(16, 2048));
+  // SGLang: shards of attention divide both, and replicas have as many each.
+  const std::string limits =
+      "--model-path m --max-running-requests 16 --chunked-prefill-size 8192 ";
+  EXPECT_EQ(at_once(Dialect::kSglang, limits + "--tp 8 --dp 4 --enable-dp-attention"),
+            std::pair(16, 2048));
+  EXPECT_EQ(at_once(Dialect::kSglang, limits + "--dp 4"), std::pair(64, 8192));
+  EXPECT_EQ(at_once(Dialect::kSglang,
+                    "--model-path m --tp 8 --dp 4 --enable-dp-attention --chunked-prefill-size 128")
+                .second,
+            64);
+  const std::string file =
+      write_temporary("limits.yml", "enable_attention_dp: true\nmax_batch_size: 16\n");
+  EXPECT_EQ(at_once(Dialect::kTrtllm, "m --tp_size 8 --max_num_tokens 512 --config " + file),
+            std::pair(128, 512));
+  const Served served = serve(Dialect::kSglang, words("--model-path m --chunked-prefill-size 8"));
+  EXPECT_EQ(name_setting(invalid("--max-num-batched-tokens is 8"), served.translated.named).message,
+            "--max-num-batched-tokens is 8 (given as --chunked-prefill-size)");
+}
+
 TEST(ServeDialect, machines_are_as_others_spell_them) {
   const auto nodes = [](Dialect dialect, const std::string& line) {
     const Served served = serve(dialect, words(line));

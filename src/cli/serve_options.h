@@ -74,7 +74,7 @@ struct ScheduleOptions {
       "longest prompt and answer together, in tokens (32k, 1M; auto or -1: what the model has, as "
       "far as memory allows)");
     v("max-num-seqs,max-running-requests,max-batch-size", max_num_seqs,
-      "requests that run at once");
+      "requests that run at once, of all shards");
     v("max-num-batched-tokens,max-num-tokens", max_num_batched_tokens,
       "tokens of one step at most, of each shard");
     v("max-queued-requests,max-num-queued-reqs", max_queued_requests,

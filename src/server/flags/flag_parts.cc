@@ -1,5 +1,7 @@
 #include "server/flags/flag_parts.h"
 
+#include <algorithm>
+
 #include "base/option_value.h"
 #include "base/str.h"
 
@@ -39,6 +41,10 @@ class Layout {
       GLINT_TRY(sizes["tp"], divided(sizes["tp"], is_sharded ? sizes["dp"] : 1,
                                      dialect_ == Dialect::kSglang ? sizes["cp"] : 1));
     }
+    if (has("max-num-batched-tokens")) divide_step(is_sharded ? sizes["dp"] : 1);
+    const bool counts_all =
+        dialect_ == Dialect::kGlint || (dialect_ == Dialect::kSglang && is_sharded);
+    if (!counts_all) out_.shards = sizes["dp"];
     // glint's --dp counts the shards that share sequences, too.
     if (dialect_ != Dialect::kGlint) sizes["dp"] *= sizes["cp"];
     if (is_on("all-experts") && !has("ep")) sizes["ep"] = sizes["tp"] * sizes["dp"];
@@ -49,6 +55,13 @@ class Layout {
   }
 
  private:
+  // SGLang's steps are of all shards, which have as many tokens each, at least what is allowed.
+  void divide_step(int shards) {
+    const int all = size_of("max-num-batched-tokens", 0);
+    const int each = std::max(all / std::max(shards, 1), std::min(all, 64));
+    out_.args.push_back(str("--max-num-batched-tokens=", each));
+  }
+
   bool has(const std::string& name) const { return !part_of(parts_, name).empty(); }
   bool is_on(const char* name) const { return part_of(parts_, name) == "true"; }
   int size_of(const char* name, int otherwise) const {

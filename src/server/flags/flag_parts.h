@@ -14,9 +14,11 @@ namespace glint {
 using FlagParts = std::map<std::string, std::string>;  // a switch is "true" or "false"
 
 struct LayoutArguments {
-  std::vector<std::string> args;  // --tp, --dp, --ep, --pp, --cp, --nnodes, --node-rank
-  std::string ignored = {};       // which flag asks for what a balancer does, and why; or empty
-  bool headless = false;          // it is to follow another machine's server
+  // --tp, --dp, --ep, --pp, --cp, --nnodes, --node-rank, --max-num-batched-tokens
+  std::vector<std::string> args;
+  int shards = 1;            // for each of which the server counts the requests that run at once
+  std::string ignored = {};  // which flag asks for what a balancer does, and why; or empty
+  bool headless = false;     // it is to follow another machine's server
 };
 Result<LayoutArguments> arguments_of_layout(Dialect dialect, const FlagParts& parts);
 

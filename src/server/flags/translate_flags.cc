@@ -5,6 +5,7 @@
 
 #include "base/contains.h"
 #include "base/option_value.h"
+#include "base/parse_number.h"
 #include "base/str.h"
 #include "base/yaml.h"
 #include "server/flags/flag_parts.h"
@@ -95,6 +96,7 @@ class Translator {
   Status set_part(const FlagRule& rule, const std::string& value, const Setting& setting);
   void forget_overridden();
   Status finish_parts();
+  void count_all_requests();
 
   const Dialect dialect_;
   const FlagTable table_;
@@ -106,6 +108,7 @@ class Translator {
   std::string path_;  // of the file that is read
   bool file_wins_ = false;
   FlagParts speculation_, layout_;
+  int shards_ = 1;  // LayoutArguments
 };
 
 const FlagRule* Translator::find_rule(std::string_view name) const {
@@ -450,6 +453,8 @@ Status Translator::set_part(const FlagRule& rule, const std::string& value,
   part = value;
   const std::string name = name_in_errors(rule);
   std::erase_if(out_.named, [&](const NamedSetting& each) { return each.name == name; });
+  if (is_layout && target_ == &from_line_ && with_dashes(setting.shown) != name)
+    out_.named.push_back({name, setting.shown, ""});
   note_file(name, setting);
   return Ok{};
 }
@@ -472,7 +477,18 @@ Status Translator::finish_parts() {
   from_line_.insert(from_line_.end(), layout.args.begin(), layout.args.end());
   if (!layout.ignored.empty()) out_.ignored.push_back(layout.ignored);
   out_.headless = layout.headless;
+  shards_ = layout.shards;
   return Ok{};
+}
+
+// The requests at once that were given for each shard, as those of all.
+void Translator::count_all_requests() {
+  constexpr std::string_view kOption = "--max-num-seqs=";
+  const auto last = std::find_if(out_.args.rbegin(), out_.args.rend(),
+                                 [&](const std::string& arg) { return arg.starts_with(kOption); });
+  if (shards_ < 2 || last == out_.args.rend()) return;
+  const auto each = parse_number<std::int64_t>(last->substr(kOption.size()));
+  if (each && *each < 1 << 20) out_.args.push_back(str(kOption, *each * shards_));
 }
 
 Result<TranslatedArgs> Translator::finish() {
@@ -485,6 +501,7 @@ Result<TranslatedArgs> Translator::finish() {
   const auto& last = file_wins_ ? from_file_ : from_line_;
   args.insert(args.end(), first.begin(), first.end());
   args.insert(args.end(), last.begin(), last.end());
+  count_all_requests();
   return std::move(out_);
 }
 
