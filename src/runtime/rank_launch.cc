@@ -25,6 +25,7 @@ namespace glint {
 namespace {
 
 constexpr int kHelloSeconds = 5;
+constexpr int kRestSeconds = 1;   // of a hello that has begun; a rank comes again
 constexpr int kTellSeconds = 10;  // then a rank that waits says for whom
 constexpr int kLookMilliseconds = 100;
 constexpr std::size_t kMostHello = 4096;  // bytes
@@ -149,10 +150,11 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     }
     RankStream stream(std::move(socket).value());
     const Result<std::string> text =
-        stream.receive(kMostHello, std::min(deadline, seconds_from_now(kHelloSeconds)));
+        stream.receive(kMostHello, std::min(deadline, seconds_from_now(kRestSeconds)));
     if (!text.ok() && text.error().code == ErrorCode::kUnsupported) {
       (void)stream.send({});  // it hears the version
-      return text.error();
+      if (!have_met_) return text.error();
+      log(LogLevel::kWarning, text.error().message);
     }
     if (!text.ok() || !is_there(stream)) continue;
     const Result<RankHello> hello = read_hello(text.value());
@@ -176,6 +178,7 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     if (!why.empty()) return invalid(why);
     *place = {.stream = std::move(stream), .hello = hello.value()};
   }
+  have_met_ = true;
   return all;
 }
 

@@ -54,7 +54,7 @@ class RankGate {
   int first() const { return first_; }
   // The ranks from first() on, as soon as all are there. Those of another build or size, or
   // that ask for something else, are told so, and it fails; those of another launch are told so,
-  // too, and sent away, as strangers are.
+  // too, and sent away, as strangers are, and as those of another version are once all have met.
   Result<std::vector<Newcomer>> admit(Deadline deadline);
   // Whether these can map the memory of this process.
   bool share_machine(const std::vector<Newcomer>& all) const;
@@ -66,6 +66,7 @@ class RankGate {
   const OwnedFd listener_;
   const RankHello self_;
   const int first_;
+  bool have_met_ = false;
 };
 
 struct AgentOptions {

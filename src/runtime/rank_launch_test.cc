@@ -171,6 +171,29 @@ TEST(RankGate, strangers_that_say_nothing_delay_nobody) {
   comes.join();
 }
 
+// One begins a hello and says no more; one is of another version, once all have met.
+TEST(RankGate, strangers_that_know_the_frame_are_no_fault_of_a_rank) {
+  const RankHello first = {.build = "1", .launch = "a", .machine = "m", .size = 2};
+  AgentOptions agent = {
+      .self = first, .leader = "127.0.0.1", .port = port_of(listen_tcp(0).value())};
+  agent.self.rank = 1;
+  const auto gate = RankGate::open(agent.port, first).value();
+  const auto meet = [&](std::uint32_t version, std::uint32_t bytes) {
+    const std::uint32_t frame[] = {0x4b4e5247, version, bytes, 0};
+    const OwnedFd stranger =
+        connect_tcp(agent.leader, agent.port, seconds_from_now(10), false).value();
+    EXPECT_EQ(::send(stranger.get(), frame, sizeof frame, 0), ssize_t{sizeof frame});
+    const auto begin = std::chrono::steady_clock::now();
+    std::thread comes([&] { EXPECT_TRUE(come_to_leader(agent, false).ok()); });
+    const auto came = gate->admit(seconds_from_now(10));
+    comes.join();
+    EXPECT_TRUE(came.ok()) << came.error().message;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  };
+  meet(kRankWireVersion, 100);
+  meet(kRankWireVersion - 1, 0);
+}
+
 TEST(RankGate, gives_a_place_to_the_first_that_is_there) {
   RankHello self = {.build = "1", .launch = "a", .machine = "m", .size = 3};
   const int port = port_of(listen_tcp(0).value());
