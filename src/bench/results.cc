@@ -14,8 +14,19 @@ constexpr double kSaturated = 0.95;
 
 Json rate_of(const Measurement& m) {
   const Arrivals& arrivals = m.options.arrivals;
-  if (arrivals.ramp_end > 0) return "ramp";
   return arrivals.rate > 0 ? Json(arrivals.rate) : Json("inf");
+}
+
+const char* ramp_of(const Arrivals& arrivals) {
+  return arrivals.exponential ? "exponential" : "linear";
+}
+
+// A ramp has no one rate, which stays "inf".
+void set_ramp(Json& out, const Arrivals& arrivals) {
+  if (arrivals.ramp_end <= 0) return;
+  out.set("ramp_up_strategy", ramp_of(arrivals));
+  out.set("ramp_up_start_rps", arrivals.ramp_start);
+  out.set("ramp_up_end_rps", arrivals.ramp_end);
 }
 
 Json concurrency_of(const Measurement& m) {
@@ -85,6 +96,7 @@ Json vllm_result(const Measurement& m, const std::string& date, bool detailed) {
                         {"total_token_throughput", s.total_tokens_per_s()},
                         {"max_output_tokens_per_s", s.peak_tokens_per_s},
                         {"max_concurrent_requests", s.peak_concurrency}});
+  set_ramp(out, m.options.arrivals);
   set_percentiles(out, "ttft", s.ttft_ms);
   set_percentiles(out, "tpot", s.tpot_ms);
   set_percentiles(out, "itl", s.itl_ms);
@@ -120,6 +132,7 @@ Json sglang_result(const Measurement& m) {
                         {"accept_length", s.tokens_per_chunk()},
                         {"max_output_tokens_per_s", s.peak_tokens_per_s},
                         {"max_concurrent_requests", s.peak_concurrency}});
+  set_ramp(out, m.options.arrivals);
   set_percentiles(out, "e2e_latency", s.e2el_ms);
   set_percentiles(out, "ttft", s.ttft_ms);
   set_percentiles(out, "tpot", s.tpot_ms);
@@ -131,8 +144,8 @@ std::string vllm_file_name(const Measurement& m, const std::string& date) {
   const Arrivals& arrivals = m.options.arrivals;
   const std::string qps =
       arrivals.ramp_end > 0
-          ? str("ramp-up-", arrivals.exponential ? "exponential" : "linear", "-",
-                formatted("%g", arrivals.ramp_start), "qps-", formatted("%g", arrivals.ramp_end))
+          ? str("ramp-up-", ramp_of(arrivals), "-", formatted("%g", arrivals.ramp_start), "qps-",
+                formatted("%g", arrivals.ramp_end))
       : arrivals.rate > 0 ? dump_json(arrivals.rate)  // "4.0", as it prints a float
                           : "inf";
   const std::string clients =

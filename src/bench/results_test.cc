@@ -53,6 +53,18 @@ TEST(Results, vllms_names_of_files) {
   EXPECT_EQ(vllm_file_name(m, "D"), "a-b-ramp-up-exponential-1qps-10qps-m-D.json");
 }
 
+TEST(Results, a_ramp_has_vllms_keys) {
+  Measurement m = measured(8, 5);
+  EXPECT_EQ(vllm_result(m, "", false).find("ramp_up_strategy"), nullptr);
+  m.options.arrivals = {.ramp_start = 1, .ramp_end = 10};
+  for (const Json& json : {vllm_result(m, "", false), sglang_result(m)}) {
+    EXPECT_EQ(json.find("request_rate")->as_string(), "inf");
+    EXPECT_EQ(json.find("ramp_up_strategy")->as_string(), "linear");
+    EXPECT_EQ(number(json, "ramp_up_start_rps"), 1);
+    EXPECT_EQ(number(json, "ramp_up_end_rps"), 10);
+  }
+}
+
 TEST(Results, sglangs_keys) {
   Measurement m = measured(8, 5);
   EXPECT_EQ(number(sglang_result(m), "random_range_ratio"), 1);

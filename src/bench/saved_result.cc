@@ -108,6 +108,20 @@ Result<LoadSummary> summary_of(const Json& json) {
   return out;
 }
 
+Result<Arrivals> arrivals_of(const Json& json) {
+  Arrivals out;
+  const Json* rate = json.find("request_rate");  // or "inf"
+  if (rate && rate->is_number()) {
+    GLINT_TRY(out.rate, number(json, "request_rate"));
+  }
+  GLINT_TRY(const std::string strategy, text(json, "ramp_up_strategy"));
+  if (strategy.empty()) return out;
+  out.exponential = strategy == "exponential";
+  GLINT_TRY(out.ramp_start, number(json, "ramp_up_start_rps"));
+  GLINT_TRY(out.ramp_end, number(json, "ramp_up_end_rps"));
+  return out;
+}
+
 }  // namespace
 
 Result<Measurement> read_saved_result(const Json& json) {
@@ -119,10 +133,7 @@ Result<Measurement> read_saved_result(const Json& json) {
   GLINT_TRY(out.label, text(json, json.find("tag") ? "tag" : "label"));  // SGLang's, vLLM's
   GLINT_TRY(const double clients, number(json, "max_concurrency", 1e6));
   out.options.concurrency = static_cast<int>(clients);
-  const Json* rate = json.find("request_rate");
-  if (rate && rate->is_number()) {
-    GLINT_TRY(out.options.arrivals.rate, number(json, "request_rate"));
-  }
+  GLINT_TRY(out.options.arrivals, arrivals_of(json));
   GLINT_TRY(out.result.summary, summary_of(json));
   GLINT_TRY(out.result.records, records_of(json));
   if (out.result.records.empty()) return out;

@@ -58,6 +58,18 @@ TEST(SavedResult, may_be_a_line_of_sglangs) {
   EXPECT_EQ(read.value().result.summary.e2el_ms.p50, m.result.summary.e2el_ms.p50);
 }
 
+TEST(SavedResult, may_have_a_ramp) {
+  Measurement m = measured();
+  m.options.arrivals = {.ramp_start = 1, .ramp_end = 10, .exponential = true};
+  for (const Json& json : {vllm_result(m, "", false), sglang_result(m)}) {
+    const Arrivals read = read_saved_result(json).value().options.arrivals;
+    EXPECT_EQ(read.rate, 0);
+    EXPECT_EQ(read.ramp_start, 1);
+    EXPECT_EQ(read.ramp_end, 10);
+    EXPECT_TRUE(read.exponential);
+  }
+}
+
 TEST(SavedResult, leaves_out_what_others_leave_out) {
   const Result<Measurement> read = read_saved_result(Json::Object{{"output_throughput", 5},
                                                                   {"duration", 2},

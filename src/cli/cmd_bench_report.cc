@@ -52,7 +52,10 @@ Status run(const Options& options, Cli& cli) {
       GLINT_TRY(Measurement m, read_saved_result(row).in(quoted(path, 4096)));
       m.label = run_name(m, path);
       runs.insert(m.label);
-      if (!loads.insert(str(m.label, '\n', m.options.concurrency, '\n', m.options.arrivals.rate))
+      const Arrivals& a = m.options.arrivals;
+      if (!loads
+               .insert(str(m.label, '\n', m.options.concurrency, '\n', a.rate, '\n', a.ramp_start,
+                           '\n', a.ramp_end, '\n', a.exponential))
                .second)
         return invalid(str(quoted(path, 4096), " has the second of its load in the run ",
                            quoted(m.label),
