@@ -85,10 +85,12 @@ std::string row_of(const char* tag, const std::vector<std::string>& cells) {
 std::vector<std::vector<std::string>> table_cells(const Shown& shown) {
   std::vector<std::vector<std::string>> out = {
       {"requests", "output tok/s", "best second", "TTFT ms mean", "TTFT ms p99", "TPOT ms mean",
-       "TPOT ms p99", "ITL ms p99", "E2E ms p50", "E2E ms p99", "failed"}};
+       "TPOT ms p99", "ITL ms p99", "E2E ms p50", "E2E ms p99", "failed", "client CPU %",
+       "lag ms p99"}};
   if (shown.compares()) out[0].insert(out[0].begin(), "run");
   for (const Measurement* m : shown.all) {
     const LoadSummary& s = m->result.summary;
+    const Distribution& lag = m->result.lag_ms;  // none in the files of other benchmarks
     const auto text = [](double value) { return formatted("%.1f", value); };
     const auto of = [](const Distribution& d, double value) { return number_of(d, value, 1); };
     out.push_back({clients_of(*m), text(s.output_tokens_per_s()),
@@ -96,7 +98,8 @@ std::vector<std::vector<std::string>> table_cells(const Shown& shown) {
                    of(s.ttft_ms, s.ttft_ms.mean), of(s.ttft_ms, s.ttft_ms.p99),
                    of(s.tpot_ms, s.tpot_ms.mean), of(s.tpot_ms, s.tpot_ms.p99),
                    of(s.itl_ms, s.itl_ms.p99), of(s.e2el_ms, s.e2el_ms.p50),
-                   of(s.e2el_ms, s.e2el_ms.p99), std::to_string(s.num_failed)});
+                   of(s.e2el_ms, s.e2el_ms.p99), std::to_string(s.num_failed),
+                   number_of(lag, 100 * m->result.client_cpu, 0), number_of(lag, lag.p99, 2)});
     if (shown.compares()) out.back().insert(out.back().begin(), m->label);
   }
   return out;
@@ -260,7 +263,8 @@ std::string load_html(std::span<const Measurement> all, const std::string& when)
       page_begin(title, kTimelineStyle) +
       str("<p>", escape_html(when), ", ", escape_html(what),
           ". TTFT is the time to the first chunk, TPOT that of each further token, ITL the gap "
-          "between chunks, E2E the whole answer.</p>\n");
+          "between chunks, E2E the whole answer. The client's CPU (of one core) and the lag of its "
+          "timers are the load generator's own: times below the lag mean nothing.</p>\n");
   page += table(shown);
   if (all.size() > 1) page += curves(shown);
   for (const Measurement* m : shown.all) {

@@ -61,6 +61,14 @@ TEST(Report, says_what_a_file_leaves_open) {
   EXPECT_NE(table.find("all at once           6.0            -"), table.npos) << table;
 }
 
+TEST(Report, says_what_the_generator_cost) {
+  std::vector<Measurement> all = {measured(1, 3)};
+  EXPECT_NE(load_html(all, "").find("<td>1</td><td>-</td><td>-</td></tr>"), std::string::npos);
+  all[0].result.client_cpu = 0.25;
+  all[0].result.lag_ms = Distribution::of({1.5});
+  EXPECT_NE(load_html(all, "").find("<td>25</td><td>1.50</td></tr>"), std::string::npos);
+}
+
 TEST(Report, shows_runs_side_by_side) {
   std::vector<Measurement> all = {measured(1, 3), measured(8, 3), measured(1, 2), measured(8, 2)};
   for (std::size_t i = 0; i < 4; ++i) all[i].label = i < 2 ? "before" : "<after>";

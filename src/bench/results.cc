@@ -40,6 +40,12 @@ void set_percentiles(Json& out, const std::string& name, const Distribution& d) 
   for (const auto& [statistic, value] : values) out.set(str(statistic, "_", name, "_ms"), value);
 }
 
+// The generator's own cost, which other benchmarks leave out.
+void set_client(Json& out, const LoadResult& result) {
+  out.set("client_cpu", result.client_cpu);
+  set_percentiles(out, "client_lag", result.lag_ms);
+}
+
 // Lists with an entry for each request; times in seconds.
 void set_details(Json& out, const LoadResult& result) {
   Json::Array inputs, outputs, ttfts, itls, starts, texts, errors;
@@ -101,6 +107,7 @@ Json vllm_result(const Measurement& m, const std::string& date, bool detailed) {
   set_percentiles(out, "tpot", s.tpot_ms);
   set_percentiles(out, "itl", s.itl_ms);
   set_percentiles(out, "e2el", s.e2el_ms);
+  set_client(out, m.result);
   if (detailed) set_details(out, m.result);
   return out;
 }
@@ -137,6 +144,7 @@ Json sglang_result(const Measurement& m) {
   set_percentiles(out, "ttft", s.ttft_ms);
   set_percentiles(out, "tpot", s.tpot_ms);
   set_percentiles(out, "itl", s.itl_ms);
+  set_client(out, m.result);
   return out;
 }
 

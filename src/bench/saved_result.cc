@@ -135,6 +135,8 @@ Result<Measurement> read_saved_result(const Json& json) {
   out.options.concurrency = static_cast<int>(clients);
   GLINT_TRY(out.options.arrivals, arrivals_of(json));
   GLINT_TRY(out.result.summary, summary_of(json));
+  GLINT_TRY(out.result.client_cpu, number(json, "client_cpu"));
+  GLINT_TRY(out.result.lag_ms, distribution(json, "client_lag", 1));
   GLINT_TRY(out.result.records, records_of(json));
   if (out.result.records.empty()) return out;
   const double burst = out.result.summary.peak_tokens_per_s;

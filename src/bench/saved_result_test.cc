@@ -15,6 +15,8 @@ Measurement measured() {
                       {.start = at(1050), .failure = "it broke"}};
   m.result.records[0].prompt_tokens = 7;
   m.result.summary = summarize(m.result.records, 1);
+  m.result.client_cpu = 0.25;
+  m.result.lag_ms = Distribution::of({1, 3});
   return m;
 }
 
@@ -41,6 +43,8 @@ TEST(SavedResult, is_what_was_saved) {
     EXPECT_EQ(a.tpot_ms.p99, b.tpot_ms.p99);
     EXPECT_EQ(a.itl_ms.p90, b.itl_ms.p90);
     EXPECT_EQ(a.e2el_ms.p50, b.e2el_ms.p50);
+    EXPECT_EQ(r.result.client_cpu, 0.25);
+    EXPECT_EQ(r.result.lag_ms.p99, m.result.lag_ms.p99);
     ASSERT_EQ(r.result.records.size(), detailed ? 2u : 0u);
     if (!detailed) continue;
     EXPECT_EQ(r.result.records[0].chunks.size(), 2u);
@@ -56,6 +60,7 @@ TEST(SavedResult, may_be_a_line_of_sglangs) {
   EXPECT_EQ(read.value().label, "here");
   EXPECT_EQ(read.value().options.concurrency, 8);
   EXPECT_EQ(read.value().result.summary.e2el_ms.p50, m.result.summary.e2el_ms.p50);
+  EXPECT_EQ(read.value().result.lag_ms.mean, 2);
 }
 
 TEST(SavedResult, may_have_a_ramp) {
