@@ -22,7 +22,8 @@ struct LoadTarget {
   HttpClientOptions http = {};
   std::string api_key = {};
   std::string model = {};        // empty: the first that the server lists
-  bool chat = false;             // ask /v1/chat/completions, not /v1/completions
+  bool chat = false;             // ask /v1/chat/completions, not /v1/completions...
+  std::string path = {};         // ...or the same here
   Json fields = Json::Object{};  // of every request, besides what is measured
 };
 
@@ -92,7 +93,10 @@ class LoadGenerator {
   explicit LoadGenerator(LoadTarget target) : target_(std::move(target)) {}
 
   HttpHeaders headers() const;
-  const char* path() const { return target_.chat ? "/v1/chat/completions" : "/v1/completions"; }
+  std::string path() const {
+    if (!target_.path.empty()) return target_.path;
+    return target_.chat ? "/v1/chat/completions" : "/v1/completions";
+  }
   std::string body(Json asked, int output_len, bool stream) const;
   std::string body(const PromptOptions& prompts, int index, bool stream) const;
   // Tokens that an answer of `length` must have; 0 if it may end before.

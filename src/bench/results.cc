@@ -17,6 +17,12 @@ Json rate_of(const Measurement& m) {
   return arrivals.rate > 0 ? Json(arrivals.rate) : Json("inf");
 }
 
+// SGLang's names of what has other ones.
+std::string sglang_backend(const std::string& backend) {
+  if (backend == "openai") return "sglang-oai";
+  return backend == "openai-chat" ? "sglang-oai-chat" : backend;
+}
+
 const char* ramp_of(const Arrivals& arrivals) {
   return arrivals.exponential ? "exponential" : "linear";
 }
@@ -119,7 +125,7 @@ Json sglang_result(const Measurement& m) {
   const bool own = p.dialect == RangeDialect::kSglang;
   const Json ratio = own ? Json(p.input_ratio) : p.input_ratio == 0 ? Json(1.0) : Json();
   Json out(Json::Object{{"tag", m.label.empty() ? Json() : Json(m.label)},
-                        {"backend", m.backend == "openai" ? "sglang-oai" : "sglang-oai-chat"},
+                        {"backend", sglang_backend(m.backend)},
                         {"dataset_name", m.dataset == "random" ? "random-ids" : m.dataset},
                         {"request_rate", rate_of(m)},
                         {"max_concurrency", concurrency_of(m)},

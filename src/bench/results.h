@@ -13,7 +13,7 @@ namespace glint {
 struct Measurement {
   std::string model;
   std::string url;
-  std::string backend = "openai";  // or "openai-chat"
+  std::string backend = "openai";  // as the user named it: "openai-chat", "vllm"
   std::string dataset = "random";
   std::string label = {};
   LoadOptions options = {};

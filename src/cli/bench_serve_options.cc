@@ -35,6 +35,18 @@ Status read_ratios(const std::string& text, PromptOptions& out) {
   return Ok{};
 }
 
+// Bodies are of one kind, wherever the server takes them.
+Status check_endpoint(const BenchServeOptions& options) {
+  const std::string& path = options.endpoint;
+  const bool chat = path.ends_with("/chat/completions");
+  if (path.empty() ||
+      (path.starts_with('/') && path.ends_with("/completions") && chat == asks_chat(options)))
+    return Ok{};
+  return invalid(str("--endpoint is ", quoted(path), "; with --backend ", options.backend,
+                     " it must begin with / and end with ",
+                     asks_chat(options) ? "/chat/completions" : "/completions, no chat's"));
+}
+
 Status check_values(const BenchServeOptions& options) {
   for (const int c : options.concurrency) GLINT_TRY_STATUS(check_at_least("concurrency", c, 1));
   GLINT_TRY_STATUS(check_at_least("input-len", options.input_len.value_or(1), 1));
@@ -52,8 +64,10 @@ Status check_values(const BenchServeOptions& options) {
   const bool file = options.dataset_name == "sharegpt";
   if (file != !options.dataset_path.empty())
     return invalid("--dataset-name sharegpt and --dataset-path FILE go together");
-  if (options.vocab && options.backend == "openai-chat")
-    return invalid("--vocab is for prompts of token ids; leave it out with --backend openai-chat");
+  if (options.vocab && asks_chat(options))
+    return invalid(
+        str("--vocab is for prompts of token ids; leave it out with --backend ", options.backend));
+  GLINT_TRY_STATUS(check_endpoint(options));
   GLINT_TRY_STATUS(check_timeout(options.timeout));
   if (!(options.pause >= 0 && options.pause <= 3600))
     return invalid(str("--pause is ", options.pause, "; it must be from 0 to 3600 seconds"));
@@ -62,7 +76,7 @@ Status check_values(const BenchServeOptions& options) {
 
 // Options that say something about another one.
 Status check_companions(const BenchServeOptions& o) {
-  const bool ramps = o.ramp_up_strategy != "none", chats = o.backend == "openai-chat";
+  const bool ramps = o.ramp_up_strategy != "none", chats = asks_chat(o);
   const bool has_rate = ramps || o.request_rate != "inf";
   return check_needs(
       {{"--ramp-up-start-rps", o.ramp_up_start_rps != 0, "--ramp-up-strategy", ramps},
@@ -117,16 +131,38 @@ Status check_long_prompts(const BenchServeOptions& options) {
 // Answers are asked again by their number, and as prompts of random token ids.
 Status check_comparison(const BenchServeOptions& options) {
   if (options.check.value_or(0) == 0) return Ok{};
+  const std::string backend = "--backend " + options.backend;
   const std::string_view given =
       first_of({{"--request-rate", options.request_rate != "inf"},
                 {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
                 {"--dataset-name sharegpt", options.dataset_name == "sharegpt"},
-                {"--backend openai-chat", options.backend == "openai-chat"}});
+                {backend, asks_chat(options)}});
   if (given.empty()) return Ok{};
   return invalid(str("--check has no meaning with ", given, "; leave one out"));
 }
 
 }  // namespace
+
+Result<std::string> url_of(const ServerFlags& options) {
+  const std::string_view part = options.host.empty() ? "--port" : "--host";
+  const bool by_parts = !options.host.empty() || options.port;
+  std::vector<std::string_view> named;
+  if (options.url) named.push_back("URL");
+  if (!options.base_url.empty()) named.push_back("--base-url");
+  if (by_parts) named.push_back(part);
+  if (named.size() > 1)
+    return invalid(str(named[0], " and ", named[1], " both name the server; leave one out"));
+  if (options.url) return *options.url;
+  if (!options.base_url.empty()) return options.base_url;
+  const int port = options.port.value_or(8000);
+  GLINT_TRY_STATUS(check_range("port", port, 1, 65535));
+  if (options.host.empty()) return str("http://127.0.0.1:", port);
+  const bool bare_ipv6 = options.host.find(':') != std::string::npos && options.host[0] != '[';
+  return bare_ipv6 ? str("http://[", options.host, "]:", port)
+                   : str("http://", options.host, ":", port);
+}
+
+bool asks_chat(const RequestFlags& options) { return options.backend.ends_with("-chat"); }
 
 bool saves_results(const BenchServeOptions& options) {
   return options.save_result || options.save_detailed || !options.result_filename.empty();

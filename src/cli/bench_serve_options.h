@@ -11,6 +11,23 @@
 
 namespace glint {
 
+struct ServerFlags {
+  std::optional<std::string> url;
+  std::string base_url, host, endpoint;
+  std::optional<int> port;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("URL", url, "of the server (default: http://127.0.0.1:8000)");
+    v.section("Server");
+    v("base-url=URL", base_url, "the server, instead of URL");
+    v("host=HOST", host, "its host, instead of a URL (default: 127.0.0.1)");
+    v("port=N", port, "its port (default: 8000)");
+    v("endpoint=PATH", endpoint,
+      "where requests go (default: /v1/completions, or /v1/chat/completions as --backend says)");
+  }
+};
+
 struct LoadFlags {
   std::vector<int> concurrency;
   std::string request_rate = "inf";
@@ -61,7 +78,7 @@ struct PromptFlags {
     v("dataset-path=FILE", dataset_path,
       "the file: conversations of ShareGPT or messages of chat, a JSON list or one a line");
     v("input-len,random-input-len=N", input_len,
-      "tokens of a prompt drawn at random, words with openai-chat (default: 128)");
+      "tokens of a prompt drawn at random, words where --backend is a chat (default: 128)");
     v("output-len,random-output-len,sharegpt-output-len=N", output_len,
       "tokens of an answer (default: 64, beside long prompts 1024, of a file what its answers "
       "have)");
@@ -75,7 +92,7 @@ struct PromptFlags {
     v("num-prefixes=N", num_prefixes, "how many such beginnings there are");
     v("vocab=N", vocab, "draw tokens from ids below this (default: 1024)");
     v("max-turns=N", max_turns,
-      "questions of a conversation, each asked with the answers before it (with openai-chat)");
+      "questions of a conversation, each asked with the answers before it, in a chat");
     v("seed", seed, "other seeds are other prompts and times");
     v("check=N", check,
       "ask so many answers again, alone and not streamed, and compare their tokens (default: 8; 0 "
@@ -93,14 +110,17 @@ struct RequestFlags {
   template <class Visitor>
   void visit(Visitor&& v) {
     v.section("Requests");
-    v("backend,endpoint-type", backend, "/v1/completions, or /v1/chat/completions",
-      {"openai", "openai-chat"});
+    v("backend,endpoint-type", backend,
+      "completions or, with -chat, chat completions, by the names of vLLM's and SGLang's "
+      "benchmarks; all of a kind ask the same",
+      {"openai", "openai-chat", "vllm", "vllm-chat", "sglang-oai", "sglang-oai-chat", "lmdeploy",
+       "lmdeploy-chat"});
     v("model", model, "the model's name (default: the first that the server lists)");
     v("ignore-eos", ignore_eos,
       "answers have exactly the length that was asked for (default: unless requests have tools, "
       "since a call ends an answer)");
     v("token-ids", token_ids, "ask for the ids of tokens, which show what drafts bring");
-    v("tools=FILE", tools, "JSON list of tools that every request of openai-chat has");
+    v("tools=FILE", tools, "JSON list of tools that every request of a chat has");
     v("extra-body=JSON", extra_body,
       "fields of every request, such as '{\"temperature\": 1}' (which is 0 otherwise)");
     v("timeout=SECONDS", timeout, "a request fails of which nothing comes for so long");
@@ -145,12 +165,15 @@ struct OutputFlags {
   }
 };
 
-struct BenchServeOptions : LoadFlags, PromptFlags, RequestFlags, LongPromptFlags, OutputFlags {
-  std::string url;
-
+struct BenchServeOptions : ServerFlags,
+                           LoadFlags,
+                           PromptFlags,
+                           RequestFlags,
+                           LongPromptFlags,
+                           OutputFlags {
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("URL", url, "of the server: http://127.0.0.1:8000");
+    ServerFlags::visit(v);
     LoadFlags::visit(v);
     PromptFlags::visit(v);
     RequestFlags::visit(v);
@@ -161,6 +184,12 @@ struct BenchServeOptions : LoadFlags, PromptFlags, RequestFlags, LongPromptFlags
 
 // Refuses numbers out of range, and options that have no meaning beside others.
 Status check_options(const BenchServeOptions& options);
+
+// The server's address, as it was written.
+Result<std::string> url_of(const ServerFlags& options);
+
+// Whether requests are chats, not completions.
+bool asks_chat(const RequestFlags& options);
 
 // Whether each measurement has a file of its own.
 bool saves_results(const BenchServeOptions& options);

@@ -49,7 +49,7 @@ Json to_json(const Measurement& m) {
 
 void print_json(const BenchServeOptions& options, const LoadGenerator& generator,
                 Json::Array results, std::span<const Figure> figures, Cli& cli) {
-  const Json object(Json::Object{{"url", options.url},
+  const Json object(Json::Object{{"url", *options.url},
                                  {"model", generator.model()},
                                  {"input_len", input_len_of(options)},
                                  {"results", std::move(results)},
@@ -123,7 +123,7 @@ Status save(const BenchServeOptions& options, const Measurement& m) {
 Result<Measurement> measure(const BenchServeOptions& options, LoadOptions load,
                             LoadGenerator& generator, Cli& cli) {
   Measurement out = {.model = generator.model(),
-                     .url = options.url,
+                     .url = *options.url,
                      .backend = options.backend,
                      .dataset = options.dataset_name,
                      .label = options.label,
@@ -282,9 +282,12 @@ void measure_long_prompts(const BenchServeOptions& options, LoadGenerator& gener
   if (options.json) print_json(options, generator, std::move(results), {}, cli);
 }
 
-Status run(const BenchServeOptions& options, Cli& cli) {
-  GLINT_TRY_STATUS(check_options(options));
-  GLINT_TRY(std::string server, parse_api_server(options.url));
+Status run(const BenchServeOptions& given, Cli& cli) {
+  GLINT_TRY_STATUS(check_options(given));
+  BenchServeOptions options = given;
+  GLINT_TRY(options.url, url_of(given));
+  GLINT_TRY(std::string server, parse_api_server(*options.url));
+  GLINT_TRY_STATUS(parse_server_url(server + options.endpoint));
   GLINT_TRY(Json fields, fields_of(options));
   int connections = 1024;
   for (const int c : options.concurrency) connections = std::max(connections, c);
@@ -295,7 +298,8 @@ Status run(const BenchServeOptions& options, Cli& cli) {
                                              .ca_file = options.ca_file},
                                     .api_key = cli.environment.api_key,
                                     .model = options.model,
-                                    .chat = options.backend == "openai-chat",
+                                    .chat = asks_chat(options),
+                                    .path = options.endpoint,
                                     .fields = std::move(fields)},
                                    std::max(connections, options.num_prompts.value_or(0)) + 1));
   GLINT_TRY_STATUS(prepare_files(options));

@@ -116,6 +116,15 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         result = json.loads(out)["results"][0]
         assert result["failed"] == 0 and result["output_tokens"] == 20 and result["input_tokens"] >= 4 * 40, result
 
+        # The server and the kind of endpoint by the names of other benchmarks.
+        port = server.url.rsplit(":", 1)[1]
+        short = ["--num-prompts", "1", "-c", "1", "--output-len", "1", "--check", "0", "--json"]
+        for named in (["--base-url", server.url + "/v1", "--backend", "vllm"],
+                      ["--host", "127.0.0.1", "--port", port, "--backend", "sglang-oai-chat", "--endpoint", "/v1/chat/completions"]):
+            report = json.loads(bench(*named, *short)[0])
+            assert report["results"][0]["failed"] == 0 and port in report["url"], report
+        assert "404" in bench(server.url, *short, "--endpoint", "/elsewhere/completions", code=1)[1]
+
         # Conversations from a file.
         talks = [{"conversations": [{"from": "human", "value": "Hello."}, {"from": "gpt", "value": "Hi, how are you?"},
                                     {"from": "human", "value": "Well."}, {"from": "gpt", "value": "Good."}]}]
@@ -141,7 +150,9 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                             (["--random-range-ratio", "2"], "--random-range-ratio"), (["--random-range-ratio", '{"input": 1}'], "expected a number, or"), (["--num-prompts", "0"], "--num-prompts is 0"),
                             (["--ramp-up-end-rps", "4"], "--ramp-up-end-rps needs --ramp-up-strategy"), (["--num-prefixes", "2"], "--random-prefix-len"),
                             (["--repeat", "2"], "--repeat needs --long-prompt"), (["--result-dir", "x"], "--result-dir needs --save-result"),
-                            (["--extra-body", "[]"], "--extra-body"),
+                            (["--extra-body", "[]"], "--extra-body"), (["--base-url", "http://x"], "URL and --base-url both"), (["--port", "9"], "URL and --port both"),
+                            (["--backend", "sglang"], "sglang-oai"), (["--endpoint", "/v1/chat/completions"], "--endpoint is"),
+                            (["--backend", "vllm-chat", "--endpoint", "/v1/completions"], "end with /chat/completions"),
                             (["--extra-body", '{"temperature": 1}', "--check", "2"], "--check compares answers of temperature 0"),
                             (["--burstiness", "2"], "--burstiness needs --request-rate"), (["--long-prompt", "64", "--burstiness", "2"], "--burstiness"),
                             (["--long-prompt", "64", "--label", "x"], "--label"), (["--long-prompt", "64", "--check", "2"], "--check"),
@@ -162,6 +173,10 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     out, err = bench(server.url, "-c", "2", "--num-prompts", "3", "--input-len", "5000", code=1)
     assert "3 requests failed" in err and "maximum context length" in err and "no request succeeded" in out, (out, err)
     url = server.url
+for named, address in [(["--host", "::1", "--port", "1"], "[::1]:1"), (["--port", "1"], "127.0.0.1:1")]:
+    assert address in bench(*named, code=2)[1]
+_, err = bench("--base-url", "http://x", "--host", "y", code=2)
+assert "--base-url and --host both" in err, err
 _, err = bench(url, code=2)
 assert "cannot reach" in err and len(err.strip().split("\n")) == 1, err
 _, err = bench("ftp://x", code=2)
