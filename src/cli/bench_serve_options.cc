@@ -241,7 +241,15 @@ PromptOptions streams_of(const BenchServeOptions& options, std::uint64_t measure
 }
 
 Result<Json> fields_of(const BenchServeOptions& options) {
-  Json out(Json::Object{{"temperature", 0}});
+  Json out(Json::Object{{"temperature", options.temperature.value_or(0)}});
+  for (const auto& [name, value] :
+       {std::pair("top_p", &options.top_p), std::pair("min_p", &options.min_p),
+        std::pair("frequency_penalty", &options.frequency_penalty),
+        std::pair("presence_penalty", &options.presence_penalty),
+        std::pair("repetition_penalty", &options.repetition_penalty)}) {
+    if (*value) out.set(name, **value);
+  }
+  if (options.top_k) out.set("top_k", *options.top_k);
   if (options.token_ids) out.set("return_token_ids", true);
   if (!options.tools.empty()) {
     GLINT_TRY(const std::string text, read_file(options.tools));
@@ -258,7 +266,9 @@ Result<Json> fields_of(const BenchServeOptions& options) {
     out.set("ignore_eos", true);
   if (options.check.value_or(0) > 0 && !is_greedy(out))
     return invalid(
-        "--check compares answers of temperature 0, and --extra-body sets another; leave one out");
+        "--check compares answers of temperature 0, and --temperature or --extra-body says "
+        "another; "
+        "leave one out");
   return out;
 }
 

@@ -54,7 +54,8 @@ struct LoadFlags {
     v("num-prompts=N", num_prompts,
       "requests of each measurement (default: two for each that runs at once, at least 32; with a "
       "rate 100)");
-    v("num-warmups=N", num_warmups, "requests before each measurement, which do not count");
+    v("num-warmups,warmup-requests=N", num_warmups,
+      "requests before each measurement, which do not count");
     v("goodput=METRIC:MS", goodput,
       "count answers within these limits, of ttft, tpot and e2el: ttft:500 tpot:50");
   }
@@ -121,10 +122,29 @@ struct RequestFlags {
       "since a call ends an answer)");
     v("token-ids", token_ids, "ask for the ids of tokens, which show what drafts bring");
     v("tools=FILE", tools, "JSON list of tools that every request of a chat has");
-    v("extra-body=JSON", extra_body,
-      "fields of every request, such as '{\"temperature\": 1}' (which is 0 otherwise)");
+    v("extra-body,extra-request-body=JSON", extra_body,
+      "fields of every request, such as '{\"top_p\": 0.9}'; they replace what options say");
     v("timeout=SECONDS", timeout, "a request fails of which nothing comes for so long");
     v("ca-file=FILE", ca_file, "PEM file of roots to trust (default: this machine's)");
+  }
+};
+
+struct SamplingFlags {
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<int> top_k;
+  std::optional<double> frequency_penalty, presence_penalty, repetition_penalty;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Sampling, left to the server where no value is given");
+    v("temperature=X", temperature,
+      "of every request (default: 0, unless --extra-body says another, or null for the server's)");
+    v("top-p=X", top_p, "from the likeliest tokens that make up this probability");
+    v("top-k=N", top_k, "from this many of the likeliest tokens");
+    v("min-p=X", min_p, "from tokens of at least this share of the likeliest one's probability");
+    v("frequency-penalty=X", frequency_penalty, "for each time that a token was in the answer");
+    v("presence-penalty=X", presence_penalty, "for tokens that were in the answer");
+    v("repetition-penalty=X", repetition_penalty, "for tokens of the prompt and the answer");
   }
 };
 
@@ -161,7 +181,7 @@ struct OutputFlags {
     v("figures=FILE", figures,
       "write throughput and latencies, this machine and this build, as JSON");
     v("html=FILE", html, "write a page with curves, distributions and every request");
-    v("label=TEXT", label, "stands in all of them but --figures");
+    v("label,tag=TEXT", label, "stands in all of them but --figures");
   }
 };
 
@@ -169,6 +189,7 @@ struct BenchServeOptions : ServerFlags,
                            LoadFlags,
                            PromptFlags,
                            RequestFlags,
+                           SamplingFlags,
                            LongPromptFlags,
                            OutputFlags {
   template <class Visitor>
@@ -177,6 +198,7 @@ struct BenchServeOptions : ServerFlags,
     LoadFlags::visit(v);
     PromptFlags::visit(v);
     RequestFlags::visit(v);
+    SamplingFlags::visit(v);
     LongPromptFlags::visit(v);
     OutputFlags::visit(v);
   }

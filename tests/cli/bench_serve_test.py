@@ -54,6 +54,15 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         result = json.loads(out)["results"][0]
         assert result["failed"] == result["compared"] == 0 and result["requests"] == 8, result
 
+    out, _ = bench(server.url, "-c", "2", "--num-prompts", "4", "--output-len", "8", "--temperature", "1", "--top-p", "0.9", "--top-k", "5", "--json")
+    assert json.loads(out)["results"][0]["failed"] == json.loads(out)["results"][0]["compared"] == 0, out
+    # Each is sent: the server says which it does not take.
+    for wrong in ("top-p=2", "min-p=2", "top-k=-7", "frequency-penalty=9", "presence-penalty=9", "repetition-penalty=-1", "temperature=-1"):
+        _, err = bench(server.url, "-c", "1", "--num-prompts", "1", "--output-len", "1", f"--{wrong}", code=1)
+        assert wrong.split("=")[0].replace("-", "_") in err, err
+    out, _ = bench(server.url, "-c", "1", "--num-prompts", "1", "--output-len", "1", "--top-p", "2", "--extra-request-body", '{"top_p": 1}', "--json")
+    assert json.loads(out)["results"][0]["failed"] == 0, out
+
     # Several: the table of the field, the files that other tools read, and a page.
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -154,6 +163,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                             (["--backend", "sglang"], "sglang-oai"), (["--endpoint", "/v1/chat/completions"], "--endpoint is"),
                             (["--backend", "vllm-chat", "--endpoint", "/v1/completions"], "end with /chat/completions"),
                             (["--extra-body", '{"temperature": 1}', "--check", "2"], "--check compares answers of temperature 0"),
+                            (["--temperature", "1", "--check", "2"], "--check compares answers of temperature 0"),
                             (["--burstiness", "2"], "--burstiness needs --request-rate"), (["--long-prompt", "64", "--burstiness", "2"], "--burstiness"),
                             (["--long-prompt", "64", "--label", "x"], "--label"), (["--long-prompt", "64", "--check", "2"], "--check"),
                             (["--request-rate", "9", "--check", "2"], "--check has no meaning with --request-rate"),
