@@ -8,8 +8,11 @@
 
 namespace glint {
 
-Distribution Distribution::of(std::vector<double> values) {
+std::string Percentile::name() const { return formatted("p%.10g", percent); }
+
+Distribution Distribution::of(std::vector<double> values, std::span<const double> percentiles) {
   Distribution out;
+  for (const double percent : percentiles) out.asked.push_back({percent, 0});
   out.count = values.size();
   if (values.empty()) return out;
   std::sort(values.begin(), values.end());
@@ -29,6 +32,7 @@ Distribution Distribution::of(std::vector<double> values) {
   out.p95 = percentile(0.95);
   out.p99 = percentile(0.99);
   out.max = values.back();
+  for (Percentile& each : out.asked) each.value = percentile(each.percent / 100);
   return out;
 }
 
@@ -44,6 +48,8 @@ Json to_json(const Distribution& d) {
         std::pair("max", d.max)}) {
     out.set(name, d.count > 0 ? Json(value) : Json());
   }
+  for (const Percentile& each : d.asked)
+    out.set(each.name(), d.count > 0 ? Json(each.value) : Json());
   out.set("count", static_cast<std::int64_t>(d.count));
   return out;
 }

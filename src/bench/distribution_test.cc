@@ -24,6 +24,17 @@ TEST(Distribution, percentiles_are_those_of_numpy) {
   EXPECT_EQ(Distribution::of({}).max, 0);
 }
 
+TEST(Distribution, has_the_percentiles_that_are_asked_for) {
+  const double asked[] = {25, 99.9};
+  const Distribution d = Distribution::of({1, 2, 3, 4, 5}, asked);
+  ASSERT_EQ(d.asked.size(), 2u);
+  EXPECT_EQ(d.asked[0].value, 2);
+  EXPECT_EQ(d.asked[0].name(), "p25");
+  EXPECT_EQ(d.asked[1].name(), "p99.9");
+  EXPECT_DOUBLE_EQ(to_json(d).find("p99.9")->as_double(), 4.996);
+  EXPECT_TRUE(to_json(Distribution::of({}, asked)).find("p25")->is_null());
+}
+
 TEST(Distribution, without_values_there_are_no_numbers) {
   EXPECT_EQ(number_of(Distribution::of({}), 0, 2), "-");
   EXPECT_EQ(number_of(Distribution::of({7}), 7, 2), "7.00");

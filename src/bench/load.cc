@@ -279,7 +279,7 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
   out.client_cpu = (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu) / seconds;
   out.records = run.take_records();
   out.lag_ms = Distribution::of(run.take_lags());
-  out.summary = summarize(out.records, seconds, options.goodput);
+  out.summary = summarize(out.records, seconds, options.goodput, options.percentiles);
   out.engine = engine_since(before);
   if (options.conversations.empty() && !target_.chat && is_greedy(target_.fields))
     compare(options, out);

@@ -39,6 +39,7 @@ struct LoadOptions {
   int num_warmups = 0;  // requests before, which are not measured
   Arrivals arrivals = {};
   Goodput goodput = {};
+  std::vector<double> percentiles = {};  // of latencies, besides the usual ones
   int num_checked = 8;  // greedy answers that are asked again, alone and whole, and compared
   std::function<void()> on_answer = {};  // after each
 };

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
+#include "base/contains.h"
 #include "base/seconds.h"
 #include "base/str.h"
 
@@ -11,6 +13,16 @@ namespace glint {
 namespace {
 
 constexpr double kSaturated = 0.95;
+
+// By the names of vLLM's keys, in the order of its report.
+constexpr struct {
+  const char* name;
+  const char* title;
+  Distribution LoadSummary::*values;
+} kLatencies[] = {{"ttft", "TTFT ms", &LoadSummary::ttft_ms},
+                  {"tpot", "TPOT ms", &LoadSummary::tpot_ms},
+                  {"itl", "ITL ms", &LoadSummary::itl_ms},
+                  {"e2el", "E2E ms", &LoadSummary::e2el_ms}};
 
 Json rate_of(const Measurement& m) {
   const Arrivals& arrivals = m.options.arrivals;
@@ -44,6 +56,7 @@ void set_percentiles(Json& out, const std::string& name, const Distribution& d) 
                                                    {"std", d.std},   {"p90", d.p90},
                                                    {"p95", d.p95},   {"p99", d.p99}};
   for (const auto& [statistic, value] : values) out.set(str(statistic, "_", name, "_ms"), value);
+  for (const Percentile& each : d.asked) out.set(str(each.name(), "_", name, "_ms"), each.value);
 }
 
 // The generator's own cost, which other benchmarks leave out.
@@ -83,7 +96,16 @@ std::string clients_of(const Measurement& m) {
   return m.options.concurrency > 0 ? std::to_string(m.options.concurrency) : "open";
 }
 
+std::vector<Percentile> shown_percentiles(const Distribution& d) {
+  return d.asked.empty() ? std::vector<Percentile>{{90, d.p90}, {95, d.p95}, {99, d.p99}} : d.asked;
+}
+
 }  // namespace
+
+bool is_metric(std::string_view name) {
+  return std::any_of(std::begin(kLatencies), std::end(kLatencies),
+                     [&](const auto& each) { return each.name == name; });
+}
 
 Json vllm_result(const Measurement& m, const std::string& date, bool detailed) {
   const LoadSummary& s = m.result.summary;
@@ -109,10 +131,9 @@ Json vllm_result(const Measurement& m, const std::string& date, bool detailed) {
                         {"max_output_tokens_per_s", s.peak_tokens_per_s},
                         {"max_concurrent_requests", s.peak_concurrency}});
   set_ramp(out, m.options.arrivals);
-  set_percentiles(out, "ttft", s.ttft_ms);
-  set_percentiles(out, "tpot", s.tpot_ms);
-  set_percentiles(out, "itl", s.itl_ms);
-  set_percentiles(out, "e2el", s.e2el_ms);
+  for (const auto& [name, title, values] : kLatencies) {
+    if (contains(m.metrics, name)) set_percentiles(out, name, s.*values);
+  }
   set_client(out, m.result);
   if (detailed) set_details(out, m.result);
   return out;
@@ -219,17 +240,19 @@ std::string table_peaks(std::span<const Measurement> all) {
 std::string details_table(const Measurement& m) {
   const LoadSummary& s = m.result.summary;
   if (s.num_whole() == 0) return "\nno request succeeded: there is nothing to measure\n";
-  std::string out = "\n              mean   median      p90      p95      p99      max\n";
-  const auto row = [&](const char* name, const Distribution& d) {
-    out += formatted("%-8s %9s", name, number_of(d, d.mean, 2).c_str());
-    for (const double value : {d.p50, d.p90, d.p95, d.p99, d.max})
-      out += formatted(" %8s", number_of(d, value, 2).c_str());
-    out += "\n";
-  };
-  row("TTFT ms", s.ttft_ms);
-  row("TPOT ms", s.tpot_ms);
-  row("ITL ms", s.itl_ms);
-  row("E2E ms", s.e2el_ms);
+  std::string out = "\n              mean   median";
+  for (const Percentile& each : shown_percentiles(s.ttft_ms))
+    out += formatted(" %8s", each.name().c_str());
+  out += "      max\n";
+  for (const auto& [name, title, values] : kLatencies) {
+    if (!contains(m.metrics, name)) continue;
+    const Distribution& d = s.*values;
+    out += formatted("%-8s %9s %8s", title, number_of(d, d.mean, 2).c_str(),
+                     number_of(d, d.p50, 2).c_str());
+    for (const Percentile& each : shown_percentiles(d))
+      out += formatted(" %8s", number_of(d, each.value, 2).c_str());
+    out += formatted(" %8s\n", number_of(d, d.max, 2).c_str());
+  }
   out += str(s.num_whole(), " requests in ", formatted("%.2f", s.seconds),
              " s: ", with_commas(s.input_tokens), " tokens in, ", with_commas(s.output_tokens),
              " out, ", with_commas(std::llround(s.total_tokens_per_s())),

@@ -3,6 +3,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "bench/load.h"
@@ -16,9 +18,13 @@ struct Measurement {
   std::string backend = "openai";  // as the user named it: "openai-chat", "vllm"
   std::string dataset = "random";
   std::string label = {};
+  std::vector<std::string> metrics = {"ttft", "tpot", "itl", "e2el"};  // latencies to report
   LoadOptions options = {};
   LoadResult result = {};
 };
+
+// Whether a latency is named so.
+bool is_metric(std::string_view name);
 
 // The keys of `vllm bench serve --save-result`; with `detailed` also those of --save-detailed.
 // `date` as 20260131-235959.
@@ -37,7 +43,7 @@ std::string table_head(bool with_goodput);
 std::string table_row(const Measurement& measurement);
 std::string table_peaks(std::span<const Measurement> all);
 
-// Every latency with all its percentiles, and the rates.
+// The latencies of `metrics`, each with the percentiles that were asked for, and the rates.
 std::string details_table(const Measurement& measurement);
 
 }  // namespace glint

@@ -42,6 +42,23 @@ TEST(Results, vllms_keys) {
   EXPECT_EQ(vllm_result(measured(8, 5), "", false).find("errors"), nullptr);
 }
 
+TEST(Results, has_the_latencies_and_percentiles_that_are_asked_for) {
+  Measurement m = measured(8, 5);
+  m.metrics = {"itl", "ttft"};
+  const double asked[] = {25};
+  m.result.summary = summarize(m.result.records, 1, {}, asked);
+  const Json json = vllm_result(m, "", false);
+  EXPECT_EQ(number(json, "p25_ttft_ms"), 100);
+  EXPECT_EQ(number(json, "p99_itl_ms"), 200);
+  EXPECT_EQ(json.find("mean_tpot_ms"), nullptr);
+  const std::string table = details_table(m);
+  EXPECT_EQ(table.find("\n              mean   median      p25      max\n"
+                       "TTFT ms     100.00   100.00   100.00   100.00\n"
+                       "ITL ms "),
+            0u)
+      << table;
+}
+
 TEST(Results, vllms_names_of_files) {
   Measurement m = measured(8, 5);
   EXPECT_EQ(vllm_file_name(m, "D"), "openai-infqps-concurrency8-m-D.json");

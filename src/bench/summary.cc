@@ -37,8 +37,8 @@ bool Goodput::is_kept_by(const StreamRecord& record) const {
   return !e2el_ms || record.e2el_ms() <= *e2el_ms;
 }
 
-LoadSummary summarize(std::span<const StreamRecord> records, double seconds,
-                      const Goodput& goodput) {
+LoadSummary summarize(std::span<const StreamRecord> records, double seconds, const Goodput& goodput,
+                      std::span<const double> percentiles) {
   LoadSummary out;
   out.seconds = seconds;
   out.num_requests = static_cast<int>(records.size());
@@ -59,10 +59,10 @@ LoadSummary summarize(std::span<const StreamRecord> records, double seconds,
     if (goodput.is_kept_by(record)) ++num_good;
   }
   if (goodput.is_asked()) out.num_good = num_good;
-  out.ttft_ms = Distribution::of(std::move(ttft));
-  out.tpot_ms = Distribution::of(std::move(tpot));
-  out.e2el_ms = Distribution::of(std::move(e2el));
-  out.itl_ms = Distribution::of(split_gaps(records, {}).outside);
+  out.ttft_ms = Distribution::of(std::move(ttft), percentiles);
+  out.tpot_ms = Distribution::of(std::move(tpot), percentiles);
+  out.e2el_ms = Distribution::of(std::move(e2el), percentiles);
+  out.itl_ms = Distribution::of(split_gaps(records, {}).outside, percentiles);
   const Seconds each(records);
   // A run of less than a second has no second that is whole.
   out.peak_tokens_per_s = out.output_tokens_per_s();

@@ -46,8 +46,9 @@ struct LoadSummary {
                           : 0;
   }
 };
+// `percentiles` of latencies, besides those that each has.
 LoadSummary summarize(std::span<const StreamRecord> records, double seconds,
-                      const Goodput& goodput = {});
+                      const Goodput& goodput = {}, std::span<const double> percentiles = {});
 
 // The gaps between chunks, in ms, split by whether they overlap one of `intervals`, each [begin,
 // end] in time: what happened to decoding streams while something else went on.

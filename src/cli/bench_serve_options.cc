@@ -61,6 +61,8 @@ Status check_values(const BenchServeOptions& options) {
   GLINT_TRY_STATUS(check_at_least("num-prefixes", options.num_prefixes, 1));
   GLINT_TRY_STATUS(check_at_least("max-turns", options.max_turns, 1));
   GLINT_TRY_STATUS(prompts_of(options, 0));
+  GLINT_TRY_STATUS(metrics_of(options));
+  GLINT_TRY_STATUS(percentiles_of(options));
   const bool file = options.dataset_name == "sharegpt";
   if (file != !options.dataset_path.empty())
     return invalid("--dataset-name sharegpt and --dataset-path FILE go together");
@@ -120,6 +122,8 @@ Status check_long_prompts(const BenchServeOptions& options) {
                 {"--random-prefix-len", options.random_prefix_len > 0},
                 {"--check", options.check.value_or(0) > 0},
                 {"--label", !options.label.empty()},
+                {"--percentile-metrics", !options.percentile_metrics.empty()},
+                {"--metric-percentiles", !options.metric_percentiles.empty()},
                 {"--save-result", saves_results(options)},
                 {"--output-file", !options.output_file.empty()},
                 {"--figures", !options.figures.empty()},
@@ -196,6 +200,34 @@ Result<Goodput> goodput_of(const BenchServeOptions& options) {
         return invalid(str("--goodput expects ttft:MS, tpot:MS or e2el:MS, got ", quoted(limit)));
       *field = ms;
     }
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> metrics_of(const OutputFlags& options) {
+  if (options.percentile_metrics.empty()) return Measurement().metrics;
+  std::vector<std::string> out;
+  for (const std::string_view name : split(options.percentile_metrics, ',')) {
+    if (!is_metric(name))
+      return invalid(
+          str("--percentile-metrics expects some of ttft, tpot, itl and e2el with commas between, "
+              "got ",
+              quoted(name)));
+    out.emplace_back(name);
+  }
+  return out;
+}
+
+Result<std::vector<double>> percentiles_of(const OutputFlags& options) {
+  std::vector<double> out;
+  if (options.metric_percentiles.empty()) return out;
+  for (const std::string_view text : split(options.metric_percentiles, ',')) {
+    double percent = -1;
+    if (!parse_option(text, percent) || percent < 0 || percent > 100)
+      return invalid(
+          str("--metric-percentiles expects numbers from 0 to 100 with commas between, got ",
+              quoted(text)));
+    out.push_back(percent);
   }
   return out;
 }

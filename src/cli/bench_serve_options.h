@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "bench/load.h"
+#include "bench/results.h"
 
 namespace glint {
 
@@ -166,11 +166,18 @@ struct LongPromptFlags {
 struct OutputFlags {
   bool json = false, save_result = false, save_detailed = false;
   std::string result_dir, result_filename, output_file, figures, html, label;
+  std::string percentile_metrics, metric_percentiles;
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v.section("Output");
     v("json", json, "print one JSON object");
+    v("percentile-metrics=NAME,...", percentile_metrics,
+      "latencies with percentiles in the last table and in --save-result (default: "
+      "ttft,tpot,itl,e2el)");
+    v("metric-percentiles=X,...", metric_percentiles,
+      "percentiles of them in that table (default: 90,95,99); --json and --save-result have these "
+      "and the default ones");
     v("save-result", save_result, "write a file for each measurement, with the keys of vLLM's");
     v("save-detailed", save_detailed, "with every request in it");
     v("result-dir=DIR", result_dir, "where to; it is made (default: here)");
@@ -220,6 +227,9 @@ bool saves_results(const BenchServeOptions& options);
 Json input_len_of(const BenchServeOptions& options);
 
 Result<Goodput> goodput_of(const BenchServeOptions& options);
+// Latencies to report, and their percentiles; empty: the usual ones.
+Result<std::vector<std::string>> metrics_of(const OutputFlags& options);
+Result<std::vector<double>> percentiles_of(const OutputFlags& options);
 Result<Arrivals> arrivals_of(const BenchServeOptions& options);
 
 // Each measurement has prompts of its own: the server remembers old ones.

@@ -122,11 +122,13 @@ Status save(const BenchServeOptions& options, const Measurement& m) {
 
 Result<Measurement> measure(const BenchServeOptions& options, LoadOptions load,
                             LoadGenerator& generator, Cli& cli) {
+  GLINT_TRY(std::vector<std::string> metrics, metrics_of(options));
   Measurement out = {.model = generator.model(),
                      .url = *options.url,
                      .backend = options.backend,
                      .dataset = options.dataset_name,
                      .label = options.label,
+                     .metrics = std::move(metrics),
                      .options = {},
                      .result = {}};
   {
@@ -190,6 +192,7 @@ Status read_conversations(const BenchServeOptions& options, std::uint64_t seed, 
 Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, Cli& cli) {
   GLINT_TRY(const Arrivals arrivals, arrivals_of(options));
   GLINT_TRY(const Goodput goodput, goodput_of(options));
+  GLINT_TRY(const std::vector<double> percentiles, percentiles_of(options));
   const bool open = arrivals.rate > 0 || arrivals.ramp_end > 0;
   std::vector<int> all = options.concurrency;
   if (all.empty()) all = open ? std::vector<int>{0} : std::vector<int>{1, 8, 64, 256, 1024};
@@ -207,6 +210,7 @@ Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, 
                         .num_warmups = options.num_warmups,
                         .arrivals = arrivals,
                         .goodput = goodput,
+                        .percentiles = percentiles,
                         .num_checked = options.check.value_or(8)};
     GLINT_TRY_STATUS(read_conversations(options, options.seed + i, load, cli));
     if (!options.json && i == 0)

@@ -134,6 +134,13 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
             assert report["results"][0]["failed"] == 0 and port in report["url"], report
         assert "404" in bench(server.url, *short, "--endpoint", "/elsewhere/completions", code=1)[1]
 
+        # Percentiles by choice.
+        one = ["-c", "1", "--num-prompts", "2", "--output-len", "3", "--percentile-metrics", "ttft,e2el", "--metric-percentiles", "25,99.9"]
+        out, _ = bench(server.url, *one, "--result-filename", "chosen.json", "--result-dir", folder)
+        assert "      p25    p99.9      max" in out and "E2E ms" in out and "TPOT ms" not in out, out
+        chosen = json.loads((folder / "chosen.json").read_text())
+        assert chosen["p25_ttft_ms"] <= chosen["p99.9_ttft_ms"] and "mean_itl_ms" not in chosen, chosen
+
         # Conversations from a file.
         talks = [{"conversations": [{"from": "human", "value": "Hello."}, {"from": "gpt", "value": "Hi, how are you?"},
                                     {"from": "human", "value": "Well."}, {"from": "gpt", "value": "Good."}]}]
@@ -158,6 +165,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                             (["--backend", "openai-chat", "--check", "9"], "--check has no meaning with --backend openai-chat"),
                             (["--random-range-ratio", "2"], "--random-range-ratio"), (["--random-range-ratio", '{"input": 1}'], "expected a number, or"), (["--num-prompts", "0"], "--num-prompts is 0"),
                             (["--ramp-up-end-rps", "4"], "--ramp-up-end-rps needs --ramp-up-strategy"), (["--num-prefixes", "2"], "--random-prefix-len"),
+                            (["--percentile-metrics", "ttft,x"], "got \"x\""), (["--metric-percentiles", "50,101"], "--metric-percentiles"),
                             (["--repeat", "2"], "--repeat needs --long-prompt"), (["--result-dir", "x"], "--result-dir needs --save-result"),
                             (["--extra-body", "[]"], "--extra-body"), (["--base-url", "http://x"], "URL and --base-url both"), (["--port", "9"], "URL and --port both"),
                             (["--backend", "sglang"], "sglang-oai"), (["--endpoint", "/v1/chat/completions"], "--endpoint is"),
