@@ -91,6 +91,7 @@ Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json 
   GLINT_TRY(const OpenedModel opened, open_model(resolved));
   GLINT_TRY(GenerateOptions generation,
             generate_options(options, dir, opened, tokenizer, num_drafts));
+  GLINT_TRY_STATUS(check_one_sequence(options));
   GLINT_TRY(LedRanks ranks, load_led_ranks(options, options, resolved, opened, cli));
   LoadedModel& model = ranks.first();
   const int positions = static_cast<int>(model.config().max_position_embeddings);

@@ -21,7 +21,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, LedLayoutOptions {
+struct Options : RunOptions, LayoutOptions {
   std::vector<int> prompt = {512}, depth = {0}, batch = {1};
   int tokens = 64, repeat = 5;
   bool json = false;
@@ -30,7 +30,7 @@ struct Options : RunOptions, LedLayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    LedLayoutOptions::visit(v);
+    LayoutOptions::visit(v);
     v.section("What to measure");
     v("prompt,p=N,...", prompt, "prefill of so many tokens; 0: none");
     v("tokens,n=N", tokens, "decode steps per sample; 0: none");
@@ -350,8 +350,9 @@ Command bench_local_command() {
            "terms of llama-bench: median, lowest and highest of the samples. MB/token is the least "
            "that one token must move (weights once a step, the keys it reads); the shares divide "
            "what was moved and computed by what the machine can. With --emulate-rank, one rank of "
-           "a model that one device does not hold, alone. With --tp, ranks as threads of this "
-           "program, each with its share of them; loading is theirs one after another.",
+           "a model that one device does not hold, alone. With --tp and the like, ranks as threads "
+           "of this program, each with its share of them; loading is theirs one after another. The "
+           "shards of --dp share the sequences of a batch.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",

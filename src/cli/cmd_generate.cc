@@ -134,6 +134,7 @@ Status run(const Options& options, Cli& cli) {
   generation.want_logprobs = options.json;
   if (options.ignore_eos) generation.stop_ids.clear();
   GLINT_TRY_STATUS(check_prompt(opened.config, tokens));
+  GLINT_TRY_STATUS(check_one_sequence(options));
   GLINT_TRY(const LedRanks ranks, load_led_ranks(options, options, resolved, opened, cli));
   LoadedModel& model = ranks.first();
   const double load_s = seconds_since(load_start);

@@ -185,15 +185,19 @@ Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const Model
   return ranks;
 }
 
-Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
-                                ModelOptions resolved, const OpenedModel& opened, Cli& cli,
-                                const Decorate& decorate) {
+Status check_one_sequence(const LayoutOptions& layout) {
   if (layout.dp > 1 && layout.ep == 1 && layout.cp == 1) {
     return invalid(
         str("--dp is ", layout.dp,
             ", and shards have sequences of their own, but this command runs on one; "
             "leave it out, or let shards share the experts with --ep, or sequences with --cp"));
   }
+  return Ok{};
+}
+
+Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
+                                ModelOptions resolved, const OpenedModel& opened, Cli& cli,
+                                const Decorate& decorate) {
   GLINT_TRY(const FittedShape fitted, fit_shape(layout, opened.config, resolved.threads, layout));
   GLINT_TRY_STATUS(check_fitted(fitted, options));
   if (!fitted.note.empty()) cli.console.note(fitted.note);

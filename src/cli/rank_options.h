@@ -58,7 +58,7 @@ struct LayoutOptions : RankOptions, ShardOptions {
   }
 };
 
-// Those of a command that runs one sequence at a time: see load_led_ranks.
+// Those of a command that runs one sequence at a time: see check_one_sequence.
 struct LedLayoutOptions : LayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -148,8 +148,12 @@ class LedRanks {
   std::unique_ptr<RankThreads> followers_;
 };
 
+// Fails on shards that would have nothing to do for a command that runs one sequence after another,
+// on the first of them: others have but experts to give.
+Status check_one_sequence(const LayoutOptions& layout);
+
 // The model of `resolved` in the layout that fits, which is noted where it is not the one asked
-// for. One sequence after another runs, on the first shard: others have but experts to give.
+// for.
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 ModelOptions resolved, const OpenedModel& opened, Cli& cli,
                                 const Decorate& decorate = {});

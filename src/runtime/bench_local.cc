@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "base/ceil_div.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/seconds.h"
@@ -18,12 +19,16 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kChunk = 512;
 
-// `count` sequences of random tokens, each with pages of its own.
+// Shards, or groups of them that share sequences.
+int num_groups(const LoadedModel& model) { return model.options().shape.num_sequence_shards(); }
+
+// `count` sequences of random tokens, each with pages of its own, dealt out to the groups of
+// shards.
 class Sequences {
  public:
   // Fails if memory does not hold what `count` sequences of `length` tokens fill.
   static Result<Sequences> make(LoadedModel& model, int count, int length) {
-    const std::int64_t pages = pages_of(length) * count;
+    const std::int64_t pages = pages_of(length) * ceil_div(count, num_groups(model));
     GLINT_TRY(const MemoryPlan plan, plan_memory(model, {.max_step_tokens = std::max(kChunk, count),
                                                          .max_running = count,
                                                          .max_seq_len = length}));
@@ -42,13 +47,13 @@ class Sequences {
 
   // Positions [first, first + count) of sequence s, in steps of a chunk each; logits of the last
   // one only.
-  void prefill(int s, int first, int count) {
+  void prefill(std::size_t s, int first, int count) {
     for (int at = first; at < first + count; at += kChunk) {
       const int size = std::min(kChunk, first + count - at);
       const std::vector<TokenId> tokens = random_tokens(size);
-      StepRows plan;
-      plan.add(at, tokens, pages_[s], at + size == first + count ? 1 : 0);
-      model_.step(plan, step_options());
+      std::vector<StepRows> groups(num_groups_);
+      group_of(s, groups).add(at, tokens, pages_[s], at + size == first + count ? 1 : 0);
+      step(groups);
     }
   }
 
@@ -57,7 +62,7 @@ class Sequences {
     prefill(0, 0, count);
     for (std::size_t s = 1; s < pages_.size(); ++s) {
       if (model_.options().shape.num_ranks() > 1) {
-        prefill(static_cast<int>(s), 0, count);
+        prefill(s, 0, count);
         continue;
       }
       for (int p = 0; p < pages_of(count); ++p) model_.kv().copy_page(pages_[0][p], pages_[s][p]);
@@ -66,18 +71,33 @@ class Sequences {
 
   // One token of every sequence at `position`.
   void decode(int position) {
-    StepRows plan;
-    for (const std::vector<PageId>& pages : pages_) plan.add(position, random_tokens(1), pages, 1);
-    model_.step(plan, step_options());
+    std::vector<StepRows> groups(num_groups_);
+    for (std::size_t s = 0; s < pages_.size(); ++s)
+      group_of(s, groups).add(position, random_tokens(1), pages_[s], 1);
+    step(groups);
   }
 
  private:
-  Sequences(LoadedModel& model, int count, int length) : model_(model) {
+  Sequences(LoadedModel& model, int count, int length)
+      : model_(model), num_groups_(static_cast<std::size_t>(num_groups(model))) {
     const auto pages_of_each = static_cast<int>(pages_of(length));
     for (int s = 0; s < count; ++s) {
       std::vector<PageId> pages(static_cast<std::size_t>(pages_of_each));
-      std::iota(pages.begin(), pages.end(), s * pages_of_each);
+      std::iota(pages.begin(), pages.end(), s / num_groups(model) * pages_of_each);
       pages_.push_back(pages);
+    }
+  }
+
+  StepRows& group_of(std::size_t s, std::vector<StepRows>& groups) const {
+    return groups[s % num_groups_];
+  }
+
+  void step(std::vector<StepRows>& groups) {
+    if (groups.size() == 1) {
+      model_.step(groups.front(), step_options());
+    } else {
+      count_all_tokens(groups);
+      model_.step(groups, step_options());
     }
   }
 
@@ -95,6 +115,7 @@ class Sequences {
   }
 
   LoadedModel& model_;
+  std::size_t num_groups_;
   std::vector<std::vector<PageId>> pages_;
   Random random_{1};
 };
@@ -109,10 +130,8 @@ Status expect_cost(LoadedModel& model, BenchResult& r) {
     r.flops_per_token += trial->ops().total().flops * share;
   };
   if (!r.prefill) {  // halfway
-    add({.tokens = r.batch,
-         .sequences = r.batch,
-         .length = r.depth + r.tokens / 2 + 1,
-         .logit_rows = r.batch},
+    const int own = ceil_div(r.batch, num_groups(model));
+    add({.tokens = own, .sequences = own, .length = r.depth + r.tokens / 2 + 1, .logit_rows = own},
         1.0 / r.batch);
   }
   for (int at = 0; r.prefill && at < r.tokens; at += kChunk) {
