@@ -79,12 +79,11 @@ Status check_values(const BenchServeOptions& options) {
 // Options that say something about another one.
 Status check_companions(const BenchServeOptions& o) {
   const bool ramps = o.ramp_up_strategy != "none", chats = asks_chat(o);
-  const bool has_rate = ramps || o.request_rate != "inf";
   return check_needs(
       {{"--ramp-up-start-rps", o.ramp_up_start_rps != 0, "--ramp-up-strategy", ramps},
        {"--ramp-up-end-rps", o.ramp_up_end_rps != 0, "--ramp-up-strategy", ramps},
        {"--burstiness", o.burstiness != LoadFlags().burstiness,
-        "--request-rate or --ramp-up-strategy", has_rate},
+        "--request-rate or --ramp-up-strategy", has_rate(o)},
        {"--range-dialect", o.range_dialect != "vllm", "--random-range-ratio",
         o.random_range_ratio.has_value()},
        {"--num-prefixes", o.num_prefixes > 1, "--random-prefix-len", o.random_prefix_len > 0},
@@ -112,7 +111,7 @@ Status check_file(const BenchServeOptions& options) {
 Status check_long_prompts(const BenchServeOptions& options) {
   if (options.long_prompt == 0) return Ok{};
   const std::string_view given =
-      first_of({{"--request-rate", options.request_rate != "inf"},
+      first_of({{"--request-rate", options.request_rate.has_value()},
                 {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
                 {"--num-prompts", options.num_prompts.has_value()},
                 {"--num-warmups", options.num_warmups > 0},
@@ -137,7 +136,7 @@ Status check_comparison(const BenchServeOptions& options) {
   if (options.check.value_or(0) == 0) return Ok{};
   const std::string backend = "--backend " + options.backend;
   const std::string_view given =
-      first_of({{"--request-rate", options.request_rate != "inf"},
+      first_of({{"--request-rate", options.request_rate.value_or("inf") != "inf"},
                 {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
                 {"--dataset-name sharegpt", options.dataset_name == "sharegpt"},
                 {backend, asks_chat(options)}});
@@ -182,6 +181,10 @@ Status check_options(const BenchServeOptions& options) {
 
 Json input_len_of(const BenchServeOptions& options) {
   return options.dataset_name == "random" ? Json(options.input_len.value_or(kInputLen)) : Json();
+}
+
+bool has_rate(const LoadFlags& options) {
+  return options.ramp_up_strategy != "none" || options.request_rate.value_or("inf") != "inf";
 }
 
 Result<Goodput> goodput_of(const BenchServeOptions& options) {
@@ -235,10 +238,11 @@ Result<std::vector<double>> percentiles_of(const OutputFlags& options) {
 Result<Arrivals> arrivals_of(const BenchServeOptions& options) {
   const bool ramps = options.ramp_up_strategy != "none";
   double rate = 0;
-  const bool finite = options.request_rate != "inf";
-  if (finite && !(parse_option(options.request_rate, rate) && rate > 0))
-    return invalid(str("--request-rate is ", quoted(options.request_rate),
-                       "; it must be a number above 0, or inf"));
+  const std::string asked = options.request_rate.value_or("inf");
+  const bool finite = asked != "inf";
+  if (finite && !(parse_option(asked, rate) && rate > 0))
+    return invalid(
+        str("--request-rate is ", quoted(asked), "; it must be a number above 0, or inf"));
   if (!(options.burstiness > 0))
     return invalid(str("--burstiness is ", options.burstiness, "; it must be more than 0"));
   if (ramps && finite) return invalid("--ramp-up-strategy sets the rate: leave --request-rate out");

@@ -30,7 +30,7 @@ struct ServerFlags {
 
 struct LoadFlags {
   std::vector<int> concurrency;
-  std::string request_rate = "inf";
+  std::optional<std::string> request_rate;
   double burstiness = 1, ramp_up_start_rps = 0, ramp_up_end_rps = 0;
   std::string ramp_up_strategy = "none";
   std::optional<int> num_prompts;
@@ -42,8 +42,9 @@ struct LoadFlags {
     v.section("Load");
     v("concurrency,c,max-concurrency=N,...", concurrency,
       "requests at once, at most; several are measured one after the other (default: "
-      "1,8,64,256,1024; with a rate any number; beside long prompts 8)");
-    v("request-rate=X", request_rate, "requests come at this rate per second (inf: at once)");
+      "1,8,64,256,1024; with --request-rate or a ramp any number; beside long prompts 8)");
+    v("request-rate=X", request_rate,
+      "requests come at this rate per second; inf: all at once, or -c of them (default: inf)");
     v("burstiness=X", burstiness,
       "shape of the gaps between them: 1 is a Poisson process, less is burstier, more is more "
       "even");
@@ -105,7 +106,8 @@ struct RequestFlags {
   std::string backend = "openai", model;
   std::optional<bool> ignore_eos;
   bool token_ids = true;
-  std::string tools, extra_body, ca_file;
+  std::string tools, extra_body, ca_file, tokenizer;
+  bool trust_remote_code = false;
   double timeout = HttpClientOptions().read_seconds;
 
   template <class Visitor>
@@ -125,6 +127,8 @@ struct RequestFlags {
     v("extra-body,extra-request-body=JSON", extra_body,
       "fields of every request, such as '{\"top_p\": 0.9}'; they replace what options say");
     v("timeout=SECONDS", timeout, "a request fails of which nothing comes for so long");
+    v("tokenizer=NAME", tokenizer, "read and not used: the server counts tokens");
+    v("trust-remote-code", trust_remote_code, "read and not used: no code is fetched");
     v("ca-file=FILE", ca_file, "PEM file of roots to trust (default: this machine's)");
   }
 };
@@ -164,7 +168,7 @@ struct LongPromptFlags {
 };
 
 struct OutputFlags {
-  bool json = false, save_result = false, save_detailed = false;
+  bool json = false, disable_tqdm = false, save_result = false, save_detailed = false;
   std::string result_dir, result_filename, output_file, figures, html, label;
   std::string percentile_metrics, metric_percentiles;
 
@@ -172,6 +176,7 @@ struct OutputFlags {
   void visit(Visitor&& v) {
     v.section("Output");
     v("json", json, "print one JSON object");
+    v("disable-tqdm", disable_tqdm, "no bar of progress on a terminal");
     v("percentile-metrics=NAME,...", percentile_metrics,
       "latencies with percentiles in the last table and in --save-result (default: "
       "ttft,tpot,itl,e2el)");
@@ -225,6 +230,9 @@ bool saves_results(const BenchServeOptions& options);
 
 // Tokens of a prompt; null where prompts have lengths of their own.
 Json input_len_of(const BenchServeOptions& options);
+
+// Whether requests come at a rate or on a ramp.
+bool has_rate(const LoadFlags& options);
 
 Result<Goodput> goodput_of(const BenchServeOptions& options);
 // Latencies to report, and their percentiles; empty: the usual ones.

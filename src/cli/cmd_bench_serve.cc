@@ -133,7 +133,7 @@ Result<Measurement> measure(const BenchServeOptions& options, LoadOptions load,
                      .result = {}};
   {
     Progress progress(load.concurrency > 0 ? str(load.concurrency, " at once") : "requests",
-                      load.num_prompts, Progress::Unit::kItems);
+                      load.num_prompts, Progress::Unit::kItems, options.disable_tqdm ? -1 : 2);
     load.on_answer = [&] { progress.add(1); };
     out.result = generator.run(load);
     load.on_answer = {};
@@ -156,7 +156,9 @@ Result<Measurement> measure(const BenchServeOptions& options, LoadOptions load,
 std::vector<Figure> figures_of(const Measurement& m) {
   const LoadSummary& s = m.result.summary;
   const std::string at = m.options.concurrency > 0 ? str(", ", m.options.concurrency, " at once")
-                                                   : std::string(", at a rate");
+                         : m.options.arrivals.rate > 0 || m.options.arrivals.ramp_end > 0
+                             ? std::string(", at a rate")
+                             : std::string(", all at once");
   std::vector<Figure> out = {
       {.name = "output" + at, .unit = "tok/s", .samples = {s.output_tokens_per_s()}}};
   for (const auto& [name, d] :
@@ -193,8 +195,8 @@ Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, 
   GLINT_TRY(const Arrivals arrivals, arrivals_of(options));
   GLINT_TRY(const Goodput goodput, goodput_of(options));
   GLINT_TRY(const std::vector<double> percentiles, percentiles_of(options));
-  const bool open = arrivals.rate > 0 || arrivals.ramp_end > 0;
   std::vector<int> all = options.concurrency;
+  const bool open = has_rate(options) || (options.request_rate && all.empty());
   if (all.empty()) all = open ? std::vector<int>{0} : std::vector<int>{1, 8, 64, 256, 1024};
   if (all.size() > 1 && !options.result_filename.empty())
     return invalid(
@@ -329,7 +331,9 @@ Command bench_serve_command() {
            "differ from the same answer asked alone (both must be 0), for glint what a step took "
            "in the model and what the host cost beside it, and what the generator itself cost: "
            "its CPU, and how late its timers were, which is what its times are good for. Options "
-           "have the names that vLLM's benchmark has. The key of a server that wants one is "
+           "have the names that vLLM's benchmark has, and some of SGLang's; defaults are other "
+           "ones: several loads one after the other (-c), prompts of 128 tokens, answers of 64, "
+           "temperature 0. The key of a server that wants one is "
            "GLINT_API_KEY. Exit code 1 if a request failed or its tokens differ.",
        .examples = {{"glint bench serve http://127.0.0.1:8000", "1 to 1024 requests at once"},
                     {"glint bench serve http://127.0.0.1:8000 -c 64 --input-len 1024 "

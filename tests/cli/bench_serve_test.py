@@ -48,6 +48,11 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     out, _ = bench(server.url, "-c", "2", "--request-rate", "inf", "--num-prompts", "4", "--input-len", "4", "--output-len", "3")
     assert "Output tok/s" in out and "TPOT ms" in out and "4 requests in" in out, out
 
+    # A rate that is asked for to be infinite: all at once, once.
+    out, _ = bench(server.url, "--request-rate", "inf", "--num-prompts", "4", "--output-len", "3", "--tokenizer", "x", "--trust-remote-code", "--disable-tqdm", "--json")
+    report = json.loads(out)
+    assert [r["concurrency"] for r in report["results"]] == [0] and report["figures"][0]["name"] == "output, all at once", report
+
     # Drawn answers differ each time, and so may those at a temperature that the server chooses.
     for temperature in ("1", "null"):
         out, _ = bench(server.url, "-c", "2", "--num-prompts", "8", "--output-len", "8", "--extra-body", '{"temperature": %s}' % temperature, "--json")
