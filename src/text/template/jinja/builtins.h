@@ -31,6 +31,14 @@ std::string join_names(const Named<F> (&table)[N]) {
   return names;
 }
 
+// Names that jinja2 has and glint has not. A template with one is refused when it is read, even
+// where it may never be run, while a name that jinja2 has not either is an error once it is run, as
+// there.
+bool lacks_filter(std::string_view name);
+bool lacks_test(std::string_view name);
+bool lacks_method(std::string_view name);
+bool lacks_function(std::string_view name);
+
 // {{ input | name(arguments) }}. Null if there is no such filter.
 using Filter = Result<Value> (*)(Runtime& runtime, const Value& input, const Arguments& arguments);
 Filter find_filter(std::string_view name);
@@ -53,6 +61,7 @@ Method find_string_method(std::string_view name);
 // joiner, namespace, raise_exception, range, strftime_now; nothing for another name, an error for
 // another function of jinja2.
 Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view name);
+Error unsupported_function(std::string_view name);
 
 // value.name: the attribute if there is one, else the item, else undefined.
 Result<Value> get_attribute(Runtime& runtime, const Value& value, std::string_view name);

@@ -310,6 +310,9 @@ Result<ExprPtr> Parser::parse_name(bool namespaces) {
     if (is_true || is_false) node->constant = Value(is_true);
     return node;
   }
+  const bool is_macro = used_names_.contains(name);
+  if (current().is_operator("(") && lacks_function(name) && !is_macro)
+    return at(token.position, unsupported_function(name));
   const bool is_attribute = namespaces && skip_operator(".");
   GLINT_TRY(ExprPtr node,
             make(is_attribute ? Expr::Kind::kNamespaceTarget : Expr::Kind::kName, token.position));
@@ -382,6 +385,11 @@ Result<ExprPtr> Parser::parse_subscript(ExprPtr node) {
   if (current().kind == Token::kNumber)
     return fail("an index behind a dot is not supported: write it in brackets");
   GLINT_TRY(std::string name, expect_any_name());
+  const bool is_of_loop = in_loop_ && node->kind == Expr::Kind::kName && node->name == "loop";
+  if (is_of_loop && (name == "cycle" || name == "changed"))
+    return at(token.position, invalid(str("loop.", name, " is not supported")));
+  if (current().is_operator("(") && lacks_method(name))
+    return at(token.position, invalid(str("the method '", name, "' is not supported")));
   GLINT_TRY(node, make(Expr::Kind::kAttribute, token.position, parts_of(std::move(node))));
   node->name = std::move(name);
   return node;
@@ -448,15 +456,36 @@ Result<CallArguments> Parser::parse_call_arguments() {
   return arguments;
 }
 
+Status Parser::refuse(Error error, bool is_of_jinja2) {
+  if (is_of_jinja2) return error;
+  refused_.push_back(std::move(error));
+  return Ok{};
+}
+
+// The filter or test that `filter`, as in map("title"), takes by its name.
+Status Parser::check_named(std::string_view filter, const CallArguments& arguments) {
+  const bool is_map = filter == "map", of_attribute = filter.ends_with("attr");
+  if (!is_map && !filter.starts_with("select") && !filter.starts_with("reject")) return Ok{};
+  if (arguments.positional.size() <= std::size_t{of_attribute}) return Ok{};
+  const Expr& named = *arguments.positional[of_attribute];
+  if (named.kind != Expr::Kind::kConstant || !named.constant.is_string()) return Ok{};
+  const std::string_view name = named.constant.text();
+  if (is_map && lacks_filter(name)) return at(named.position, unsupported_filter(name));
+  if (!is_map && lacks_test(name)) return at(named.position, unsupported_test(name));
+  return Ok{};
+}
+
 Result<ExprPtr> Parser::parse_filter(ExprPtr node) {
   ++at_;  // "|"
   const Position position = current().position;
   GLINT_TRY(std::string name, expect_any_name());
-  if (!find_filter(name)) refused_.push_back(at(position, unsupported_filter(name)));
+  if (!find_filter(name))
+    GLINT_TRY_STATUS(refuse(at(position, unsupported_filter(name)), lacks_filter(name)));
   CallArguments arguments;
   if (current().is_operator("(")) {
     GLINT_TRY(arguments, parse_call_arguments());
   }
+  GLINT_TRY_STATUS(check_named(name, arguments));
   GLINT_TRY(node, make(Expr::Kind::kFilter, position, parts_of(std::move(node))));
   node->name = std::move(name);
   node->arguments = std::move(arguments);
@@ -467,7 +496,8 @@ Result<ExprPtr> Parser::parse_test(ExprPtr node) {
   const Position position = take().position;  // "is"
   const bool negated = skip_name("not");
   GLINT_TRY(std::string name, expect_any_name());
-  if (!find_test(name)) refused_.push_back(at(position, unsupported_test(name)));
+  if (!find_test(name))
+    GLINT_TRY_STATUS(refuse(at(position, unsupported_test(name)), lacks_test(name)));
   CallArguments arguments;
   const Token& next = current();
   const bool starts_operand = next.kind == Token::kName || next.kind == Token::kString ||

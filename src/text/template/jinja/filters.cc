@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/template/jinja/builtins.h"
 #include "text/template/jinja/characters.h"
@@ -394,6 +395,14 @@ constexpr Named<Filter> kFilters[] = {
 }  // namespace
 
 Filter find_filter(std::string_view name) { return find_named(kFilters, name); }
+
+bool lacks_filter(std::string_view name) {
+  static constexpr std::string_view kNames =
+      "abs attr batch center e escape filesizeformat float forceescape groupby indent max min "
+      "pprint random reverse round slice striptags sum title truncate urlencode urlize wordcount "
+      "wordwrap xmlattr";
+  return glint::contains(glint::split(kNames, ' '), name);
+}
 
 Error unsupported_filter(std::string_view name) {
   return invalid(str("the filter '", name, "' is not supported; there are ", join_names(kFilters)));

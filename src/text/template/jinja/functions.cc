@@ -114,13 +114,17 @@ constexpr Named<Global> kGlobals[] = {{"joiner", joiner},
 
 }  // namespace
 
+bool lacks_function(std::string_view name) {
+  return name == "cycler" || name == "dict" || name == "lipsum";
+}
+
+Error unsupported_function(std::string_view name) {
+  return invalid(str("'", name, "' is not supported; there are ", join_names(kGlobals)));
+}
+
 Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view name) {
-  // Functions of jinja2, and the names that a macro has there.
-  static constexpr std::string_view kOthers[] = {"caller", "cycler", "dict",
-                                                 "kwargs", "lipsum", "varargs"};
-  if (glint::contains(kOthers, name)) {
-    return invalid(str("'", name, "' is not supported; there are ", join_names(kGlobals)));
-  }
+  const bool is_of_macro = name == "caller" || name == "kwargs" || name == "varargs";
+  if (is_of_macro || lacks_function(name)) return unsupported_function(name);
   const Global global = find_named(kGlobals, name);
   if (!global) return std::nullopt;
   GLINT_TRY(Value function, runtime.make_function(global));

@@ -286,14 +286,23 @@ Method find_method(const Value& self, std::string_view name) {
   return (self.is_list() || self.is_tuple()) && name == "index" ? index_of : nullptr;
 }
 
+namespace {
+
+constexpr std::string_view kLackedOfStrings =
+    "casefold center encode expandtabs format format_map isalnum isalpha isascii isdecimal "
+    "isdigit isidentifier islower isnumeric isprintable isspace istitle isupper ljust maketrans "
+    "partition removeprefix removesuffix rindex rjust rpartition splitlines swapcase title "
+    "translate zfill";
+
+}  // namespace
+
+bool lacks_method(std::string_view name) {
+  return glint::contains(glint::split(kLackedOfStrings, ' '), name);
+}
+
 std::optional<Error> unsupported_method(const Value& self, std::string_view name) {
-  static constexpr std::string_view kString =
-      "casefold center encode expandtabs format format_map isalnum isalpha isascii isdecimal "
-      "isdigit isidentifier islower isnumeric isprintable isspace istitle isupper ljust maketrans "
-      "partition removeprefix removesuffix rindex rjust rpartition splitlines swapcase title "
-      "translate zfill";
   static constexpr std::string_view kList = "count copy", kDict = "copy fromkeys";
-  const std::string_view unsupported = self.is_string()  ? kString
+  const std::string_view unsupported = self.is_string()  ? kLackedOfStrings
                                        : self.is_items() ? kList
                                        : self.is_dict()  ? kDict
                                                          : "";

@@ -105,6 +105,9 @@ class Parser {
   Result<ExprPtr> parse_subscribed(ExprPtr node);
   Result<ExprPtr> parse_call(ExprPtr node);
   Result<CallArguments> parse_call_arguments();
+  // At once, or once it is run: see refused_.
+  Status refuse(Error error, bool is_of_jinja2);
+  static Status check_named(std::string_view filter, const CallArguments& arguments);
   Result<ExprPtr> parse_filter(ExprPtr node);
   Result<ExprPtr> parse_test(ExprPtr node);
   Result<ExprPtr> parse_target(const TupleStyle& style);
@@ -120,7 +123,7 @@ class Parser {
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
-  std::vector<Error> refused_;        // filters and tests that do not exist
+  std::vector<Error> refused_;        // filters and tests that jinja2 has not either
   std::set<std::string> used_names_;  // by statements whose variables are the template's
   std::vector<std::string> own_names_;
   int num_scopes_ = 0;                  // open around the current token

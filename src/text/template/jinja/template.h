@@ -3,8 +3,8 @@
 // and strftime_now. A text that this writes is jinja2's, byte for byte.
 //
 // It is the part of jinja2 that the templates of served models are written in. Any other tag,
-// filter, test, method, function or operator is refused by its name; so is integer arithmetic
-// beyond 64 bits.
+// filter, test, method, function or operator that jinja2 has is refused by its name, when the
+// template is read; so is integer arithmetic beyond 64 bits, when it is done.
 //
 // One difference is not refused: a variable given to render() that an inner scope (a loop's body, a
 // macro, the body of a set block) reads, and that the scope around it assigns further down without

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "base/str.h"
+
 namespace glint::jinja {
 namespace {
 
@@ -72,16 +74,16 @@ TEST(Template, refuses_by_name) {
       {"{{ 0x1f }}",
        "parse error: line 1, column 4: numbers are not supported but in plain decimal digits"},
       {"{{ \u00e9 }}", "parse error: line 1, column 4: names outside of ASCII are not supported"},
-      {"{{ 'a'.title() }}", "error: line 1, column 7: the method 'title' of str is not supported"},
+      {"{{ 'a'.title() }}", "parse error: line 1, column 7: the method 'title' is not supported"},
       {"{{ cycler(1) }}",
-       "error: line 1, column 4: 'cycler' is not supported; there are joiner, namespace, "
+       "parse error: line 1, column 4: 'cycler' is not supported; there are joiner, namespace, "
        "raise_exception, "
        "range, strftime_now"},
       {"{% macro m() %}{{ varargs }}{% endmacro %}{{ m() }}",
        "error: line 1, column 19: 'varargs' is not supported; there are joiner, "
        "namespace, raise_exception, range, strftime_now"},
       {"{% for x in [1] %}{{ loop.cycle(1) }}{% endfor %}",
-       "error: line 1, column 26: loop.cycle is not supported"},
+       "parse error: line 1, column 26: loop.cycle is not supported"},
       {"{{ {none: 1} }}",
        "error: line 1, column 4: keys of a dict are not supported but texts and integers, not "
        "NoneType"},
@@ -94,6 +96,17 @@ TEST(Template, refuses_by_name) {
        "error: line 1, column 14: methods of a text that the filter 'safe' made are not supported"},
   };
   for (const auto& [source, error] : refused) EXPECT_EQ(render(source), error) << source;
+  // Also where it may never be run.
+  for (const char* source :
+       {"x | indent", "x is odd", "x.removeprefix('a')", "'{}'.format(x)", "x | map('title')",
+        "x | selectattr('a', 'sameas', 1)", "x | reject('even')", "dict(a=x)"})
+    EXPECT_NE(render(str("{% if x %}{{ ", source, " }}{% endif %}")).find("not supported"),
+              std::string::npos)
+        << source;
+  EXPECT_EQ(render("{% for x in [] %}{{ loop.changed(x) }}{% endfor %}"),
+            "parse error: line 1, column 25: loop.changed is not supported");
+  EXPECT_EQ(render("{% macro dict(a) %}{{ a }}{% endmacro %}{{ dict('b') }}"), "b");
+  EXPECT_EQ(render("{{ x.title }}", R"({"x": {"title": "T"}})"), "T");
   // Below an if, as in jinja2, an unknown filter is an error when it is run.
   EXPECT_EQ(render("{% if x %}{{ x | fromjson }}{% endif %}{{ x | fromjson if x }}."), ".");
   EXPECT_NE(render("{% if true %}{{ x | fromjson }}{% endif %}").find("'fromjson' is not"),

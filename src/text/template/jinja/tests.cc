@@ -1,4 +1,5 @@
 // {{ x is string }}: jinja2's tests.
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/template/jinja/builtins.h"
 #include "text/template/jinja/operations.h"
@@ -59,6 +60,12 @@ constexpr Named<Test> kTests[] = {
 }  // namespace
 
 Test find_test(std::string_view name) { return find_named(kTests, name); }
+
+bool lacks_test(std::string_view name) {
+  static constexpr std::string_view kNames =
+      "callable divisibleby escaped even filter greaterthan lessthan lower odd sameas test upper";
+  return glint::contains(glint::split(kNames, ' '), name);
+}
 
 Error unsupported_test(std::string_view name) {
   return invalid(str("the test '", name, "' is not supported; there are ", join_names(kTests)));
