@@ -171,6 +171,32 @@ std::optional<std::string> pattern_of_length(std::string_view pattern, std::int6
   return str('^', before, '{', least, ',', upper, '}', after, '$');
 }
 
+namespace {
+
+// The characters, as they are written, that all texts of a pattern begin with.
+std::string_view beginning_of(std::string_view pattern) {
+  if (!pattern.starts_with('^') || contains(pattern, '|')) return {};
+  std::string_view rest = pattern.substr(1);
+  std::size_t size = 0;
+  while (!rest.empty()) {
+    const std::string_view character = take_character(rest);
+    const bool is_one = !character.empty() && character[0] != '[' && character[0] != '\\' &&
+                        character != "." &&
+                        (rest.empty() || !contains(std::string_view("*?{"), rest[0]));
+    if (!is_one) break;
+    size += character.size();
+    if (rest.starts_with('+')) break;
+  }
+  return pattern.substr(1, size);
+}
+
+}  // namespace
+
+bool begin_differently(std::string_view one, std::string_view other) {
+  const std::string_view first = beginning_of(one), second = beginning_of(other);
+  return !first.starts_with(second) && !second.starts_with(first);
+}
+
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler) {
   std::string out = "(?:";
   int depth = 0;          // of parentheses

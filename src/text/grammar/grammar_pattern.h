@@ -25,6 +25,9 @@ std::string_view without_lookaheads(std::string_view pattern);
 std::optional<std::string> pattern_of_length(std::string_view pattern, std::int64_t least,
                                              std::int64_t most);
 
+// Whether no text matches both patterns, as they demand beginnings that differ ("^a_", "^b_").
+bool begin_differently(std::string_view one, std::string_view other);
+
 // A pattern in ASCII that matches whole texts, for one (UTF-8) that is looked for in them; `filler`
 // matches the rest. One that closes a group that it has not opened stays as it is.
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");

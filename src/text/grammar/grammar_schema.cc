@@ -51,7 +51,10 @@ class Preparer {
       if (contains(unsupported_keywords(), member.first))
         return schema_error(path, str(quoted(member.first), " is not supported"));
     }
-    if (const Json* unique = schema.find("uniqueItems"); unique && *unique == Json(true)) {
+    if (const Json* unique = schema.find("uniqueItems"); unique && *unique != Json(false)) {
+      if (!unique->is_bool())
+        return schema_error(path,
+                            str("\"uniqueItems\" is ", unique->kind(), " where a boolean belongs"));
       GLINT_TRY_STATUS(list_arrangements(schema, root_, path));
     }
     GLINT_TRY_STATUS(check_alone(schema, path));

@@ -125,6 +125,28 @@ TEST(GrammarSchema, properties_of_patterns_are_the_only_ones) {
         R"({"type":"object","patternProperties":{"^a":true}})");
 }
 
+TEST(GrammarSchema, patterns_of_names_that_may_meet_are_refused) {
+  const auto error = [](const char* one, const char* other, const char* value) {
+    const std::string text = prepared(
+        str(R"({"patternProperties":{")", one, R"(":{},")", other, "\":", value, "}}").c_str());
+    return text.front() == '{' ? "" : text;
+  };
+  EXPECT_EQ(error("^S_", "^I_", "true"), "");
+  EXPECT_EQ(error("^ab+$", "^ac", "true"), "");
+  EXPECT_EQ(error("^[ab]$", "b", "{}"), "");
+  EXPECT_EQ(error("^[ab]$", "^b$", "true"),
+            "\"patternProperties\": one name may match both \"^[ab]$\" and \"^b$\"; let them begin "
+            "with other letters, as in \"^a_\" and \"^b_\"");
+  for (const auto& [one, other] :
+       {std::pair("^a", "b"), {"^a", "^ab"}, {"^a?b", "^b"}, {"^a|b", "^b"}, {"^.a", "^ba"}})
+    EXPECT_NE(error(one, other, "true"), "") << one;
+}
+
+TEST(GrammarSchema, names_of_no_properties_demand_nothing) {
+  EXPECT_EQ(prepared(R"({"propertyNames":{"minLength":2},"additionalProperties":false})"),
+            R"({"additionalProperties":false,"type":"object"})");
+}
+
 TEST(GrammarSchema, schemas_that_all_hold_are_one) {
   EXPECT_EQ(prepared(R"({"allOf":[{"$ref":"#/x"},{"properties":{"b":{}},"required":["b"]}],)"
                      R"("x":{"type":"object","title":"A","properties":{"a":{"minimum":1}},)"
@@ -211,6 +233,12 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
             "\"properties\" beside \"enum\" is not supported");
   EXPECT_EQ(prepared(R"({"properties":{"a1":{}},"propertyNames":{"pattern":"^[a-z]+$"}})"),
             "\"propertyNames\" beside \"properties\" is not supported");
+  EXPECT_EQ(prepared(R"({"patternProperties":{"b":{}},"propertyNames":{"pattern":"^[a-z]+$"}})"),
+            "\"propertyNames\" beside \"patternProperties\" is not supported");
+  EXPECT_EQ(prepared(R"({"minimum":3,"exclusiveMinimum":true})"),
+            "\"exclusiveMinimum\" is a boolean where a number belongs");
+  EXPECT_EQ(prepared(R"({"uniqueItems":1})"),
+            "\"uniqueItems\" is an integer where a boolean belongs");
   EXPECT_EQ(prepared(R"({"const":1,"enum":[1]})"),
             "\"const\" and \"enum\" in one schema are not supported");
   EXPECT_EQ(prepared(R"({"anyOf":[]})"), "\"anyOf\" needs a list that is not empty");

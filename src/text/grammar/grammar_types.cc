@@ -71,6 +71,13 @@ Json whole_limit(double value, std::string_view name) {
 // The compiler has integers of 64 bits, and doubles: limits beyond them are brought within, so
 // that values are valid all the same.
 Status bound_numbers(Json& schema, const std::string& path) {
+  for (const char* name :
+       {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"}) {
+    const Json* found = schema.find(name);
+    if (found && !found->is_number())
+      return schema_error(path,
+                          str(quoted(name), " is ", found->kind(), " where a number belongs"));
+  }
   const bool is_integer = is_type(schema, "integer") && !is_type(schema, "number");
   const double most = is_integer ? 0x1p63 : std::numeric_limits<double>::max();
   for (const char* name : {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"}) {
@@ -178,6 +185,21 @@ Status prepare_array(Json& schema, const std::string& path) {
   return Ok{};
 }
 
+// The compiler lets a name match one of the patterns, the standard lets all hold that match.
+Status check_patterns(const Json& names, const std::string& path) {
+  const Json::Object& all = names.as_object();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (all[i].second == all[k].second || begin_differently(all[i].first, all[k].first)) continue;
+      return schema_error(path, str("\"patternProperties\": one name may match both ",
+                                    quoted(all[k].first), " and ", quoted(all[i].first),
+                                    "; let them begin with other letters, as in \"^a_\" and "
+                                    "\"^b_\""));
+    }
+  }
+  return Ok{};
+}
+
 // Required properties whose names are of an "enum": all of these are properties.
 void list_names(Json& schema, const Json& root) {
   const Json *names = schema.find("propertyNames"), *other = schema.find("additionalProperties");
@@ -233,14 +255,25 @@ Status prepare_object(Json& schema, const Json& root, const std::string& path,
                   [](const Json::Member& one) { return one.first == "additionalProperties"; });
   if (has("patternProperties") && (has("properties") || has("additionalProperties")))
     return schema_error(path, "\"patternProperties\" beside other properties is not supported");
-  if (Json* names = schema.find("patternProperties"); names && names->is_object())
+  if (Json* names = schema.find("patternProperties"); names && names->is_object()) {
+    GLINT_TRY_STATUS(check_patterns(*names, path));
     for (auto& [pattern, value] : names->as_object()) {
       GLINT_TRY_STATUS(prepare_pattern(pattern, pattern_filler, path, "patternProperties"));
     }
+  }
+  const Json* other =
+      schema.find(has("additionalProperties") ? "additionalProperties" : "unevaluatedProperties");
+  const bool is_empty = other && *other == Json(false) && !has("properties");
+  if (is_empty && !has("patternProperties"))
+    std::erase_if(schema.as_object(),
+                  [](const Json::Member& one) { return one.first == "propertyNames"; });
   list_names(schema, root);
   const Json* names = schema.find("propertyNames");
-  if (names && has("properties") && *names != Json(Json::Object{{"type", "string"}}))
-    return schema_error(path, "\"propertyNames\" beside \"properties\" is not supported");
+  if (names && *names != Json(Json::Object{{"type", "string"}}))
+    for (const char* beside : {"properties", "patternProperties"})
+      if (has(beside))
+        return schema_error(path,
+                            str("\"propertyNames\" beside ", quoted(beside), " is not supported"));
   if (!has("properties") && !has("patternProperties") && !has("unevaluatedProperties") &&
       !has("additionalProperties")) {
     schema.set("additionalProperties", true);
