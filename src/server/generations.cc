@@ -316,10 +316,12 @@ void Generations::guard_memory(const Ready& ready, const std::function<void()>& 
 void Generations::compile_grammar(const std::shared_ptr<Ready>& ready, const GrammarSpec& spec,
                                   const std::string& field) {
   const auto gone = [ready] { return ready->reply.gone() || all_aborted(*ready->aborted); };
-  model_.grammars->compile(spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
+  const auto done = [this, ready, field](GrammarService::Grammar grammar) {
     ready->reply.guard(
         [&] { guard_memory(*ready, [&] { take_grammar(*ready, std::move(grammar), field); }); });
-  });
+  };
+  const std::string& peer = ready->reply.context().peer;
+  model_.grammars->compile(spec, gone, done, peer.substr(0, peer.rfind(':')));
 }
 
 void Generations::take_grammar(Ready& ready, GrammarService::Grammar grammar,

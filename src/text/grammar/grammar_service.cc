@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <list>
+#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -37,6 +38,7 @@ struct GrammarService::Impl {
   struct Waiter {
     std::function<bool()> gone;
     Done done;
+    std::string client = {};
   };
   // A grammar that somebody waits for.
   struct Job {
@@ -184,23 +186,50 @@ struct GrammarService::Impl {
     }
   }
 
+  // When it was the turn of one of its clients; 0: long ago, if ever.
+  std::uint64_t last_turn(const Job& job) const {
+    std::uint64_t least = turn;
+    for (const Waiter& waiter : job.waiters) {
+      const auto found = turns.find(waiter.client);
+      least = std::min(least, found == turns.end() ? 0 : found->second);
+    }
+    return least;
+  }
+
+  // The first to come of the client that has waited longest for a turn; end(): there is none.
+  JobAt next(bool slow) {
+    JobAt best = jobs.end();
+    for (auto job = jobs.begin(); job != jobs.end(); ++job) {
+      if (job->socket || job->is_slow != slow) continue;
+      if (best == jobs.end() || last_turn(*job) < last_turn(*best)) best = job;
+    }
+    return best;
+  }
+
+  void take_turn(const Job& job) {
+    ++turn;
+    for (const Waiter& waiter : job.waiters) turns[waiter.client] = turn;
+    std::erase_if(turns,
+                  [this](const auto& one) { return one.second + options.max_waiting < turn; });
+  }
+
   void begin(Calls& calls) {
     if (!process) return;
-    for (auto job = jobs.begin(); job != jobs.end();) {
-      if (job->socket || num_running(job->is_slow) >= places(job->is_slow)) {
-        ++job;
-        continue;
+    for (const bool slow : {false, true}) {
+      while (num_running(slow) < places(slow)) {
+        const JobAt job = next(slow);
+        if (job == jobs.end()) break;
+        Result<OwnedFd> socket = process->start(job->key, options.budget);
+        process_id = process->pid();
+        if (!socket.ok()) {
+          answer(job, socket.error(), calls);
+          continue;
+        }
+        take_turn(*job);
+        if (!slow) ++num_begun;
+        job->begun = Clock::now();
+        job->socket = std::move(socket).value();
       }
-      Result<OwnedFd> socket = process->start(job->key, options.budget);
-      process_id = process->pid();
-      if (!socket.ok()) {
-        job = answer(job, socket.error(), calls);
-        continue;
-      }
-      if (!job->is_slow) ++num_begun;
-      job->begun = Clock::now();
-      job->socket = std::move(socket).value();
-      ++job;
     }
   }
 
@@ -315,6 +344,8 @@ struct GrammarService::Impl {
   std::mutex mutex;
   GrammarCache cache;
   std::list<Job> jobs;  // in the order in which they came
+  std::uint64_t turn = 0;
+  std::map<std::string, std::uint64_t> turns;  // the last one of each client
   std::size_t num_waiting = 0;
   bool closed = false;
 
@@ -329,8 +360,8 @@ GrammarService::GrammarService(const GrammarVocabulary& vocabulary, GrammarServi
 GrammarService::~GrammarService() { close(); }
 
 void GrammarService::compile(const GrammarSpec& spec, std::function<bool()> gone,
-                             std::function<void(Grammar)> done) {
-  if (std::optional<Grammar> known = impl_->add(spec, {std::move(gone), done}))
+                             std::function<void(Grammar)> done, std::string client) {
+  if (std::optional<Grammar> known = impl_->add(spec, {std::move(gone), done, std::move(client)}))
     return done(*std::move(known));
   impl_->wake();
 }

@@ -1,8 +1,8 @@
 // GrammarService: grammars for a server. Each is compiled once, by a process that can be given up
-// (grammar_process.h), a few at a time; results are kept, and so is what was refused. A grammar
-// that takes longer than half a second leaves its place to the next one, and goes on among the few
-// slow ones; where those have no place, it ends, and begins again when there is one. One thread
-// waits for all of them.
+// (grammar_process.h), a few at a time, clients by turns; results are kept, and so is what was
+// refused. A grammar that takes longer than half a second leaves its place to the next one, and
+// goes on among the few slow ones; where those have no place, it ends, and begins again when there
+// is one. One thread waits for all of them.
 #pragma once
 
 #include <functional>
@@ -43,8 +43,9 @@ class GrammarService {
   //   kResourceExhausted  too many requests wait, or too many slow grammars
   //   kUnavailable        the service is closed, has no process, or nobody wants the grammar any
   //                       more: `gone` has returned true, which is asked now and then
+  // The many grammars of one `client` do not delay the few of another.
   void compile(const GrammarSpec& spec, std::function<bool()> gone,
-               std::function<void(Grammar)> done);
+               std::function<void(Grammar)> done, std::string client = {});
 
   // All that waits fails, and what comes; nothing is called back after it returns. Not to be called
   // by `done`.

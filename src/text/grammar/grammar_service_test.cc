@@ -176,6 +176,23 @@ TEST(GrammarService, a_result_that_is_too_large_is_refused) {
   EXPECT_EQ(error_of(service, regex("[a-z]")), "the grammar has more than 0 MiB when compiled");
 }
 
+TEST(GrammarService, clients_take_turns) {
+  GrammarService service(vocabulary(),
+                         {.command = this_program(), .budget = {.seconds = 0.2}, .at_once = 1});
+  const auto never = [] { return false; };
+  for (int i = 0; i < 20; ++i)
+    service.compile(
+        bomb(i), never, [](const Grammar&) {}, "many");
+  std::promise<int> begun;
+  const auto done = [&](const Grammar& grammar) {
+    EXPECT_TRUE(grammar.ok());
+    begun.set_value(service.num_begun());
+  };
+  const int before = service.num_begun();
+  service.compile(regex("[a-z]"), never, done, "few");
+  EXPECT_LE(begun.get_future().get() - before, 2);  // itself, after the one that was before it
+}
+
 TEST(GrammarService, a_small_one_does_not_wait_for_bombs) {
   GrammarService service(vocabulary(), {.command = this_program(),
                                         .budget = {.seconds = 1000},
