@@ -281,7 +281,8 @@ void Generations::begin(ApiRequest request, Prepared prepared, Reply reply,
                                                  .needs_grammar = prepared.needs_grammar,
                                                  .after_reasoning = prepared.after_reasoning,
                                                  .forbid_calls = prepared.forbid_calls,
-                                                 .thinking_budget = prepared.thinking_budget},
+                                                 .thinking_budget = prepared.thinking_budget,
+                                                 .thinking = std::move(prepared.thinking)},
                                     .reply = std::move(reply),
                                     .aborted = live.aborted,
                                     .admitted = std::move(admitted)});
@@ -343,7 +344,7 @@ void Generations::run_requests(Ready& ready) {
   std::vector<Request> requests = std::move(ready.prepared.requests);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = Session::id_of(number, i);
-    requests[i].constraint = constraint_of(ready.prepared, model_, requests[i].prompt);
+    requests[i].constraint = constraint_of(ready.prepared, model_, i);
   }
   for (Request& one : requests) {
     Status status = engine_->submit(std::move(one), *ready.admitted);

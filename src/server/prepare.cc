@@ -269,6 +269,10 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
                                              config.max_model_len, row_experts));
     out.max_tokens = std::max(out.max_tokens, base.max_tokens);
     base.prompt = prompt;
+    if (out.thinking_budget)
+      out.thinking.insert(
+          out.thinking.end(), static_cast<std::size_t>(request.best_of),
+          request.chat ? out.deltas.in_reasoning : ends_in_reasoning(model.tokenizer, prompt));
     // A seed is each prompt's; without one, equal prompts have different answers.
     const std::uint64_t first = wanted ? 0 : out.requests.size();
     for (int choice = 0; choice < request.best_of; ++choice) {
@@ -299,12 +303,12 @@ ApiError grammar_error(const Error& error, const std::string& field) {
 }
 
 std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model,
-                                               std::span<const TokenId> prompt) {
+                                               std::size_t index) {
   std::shared_ptr<TokenConstraint> constraint;
   if (prepared.grammar)
     constraint = model.grammars->constrain(prepared.grammar, prepared.after_reasoning);
   const auto end_think = model.tokenizer.token_to_id("</think>");
-  if (prepared.thinking_budget && end_think && ends_in_reasoning(model.tokenizer, prompt))
+  if (end_think && !prepared.thinking.empty() && prepared.thinking[index])
     constraint = limit_thinking(*prepared.thinking_budget, *end_think, model.call_tokens,
                                 std::move(constraint));
   if (prepared.forbid_calls && !model.call_tokens.empty())

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -45,9 +44,10 @@ struct Prepared {
   std::shared_ptr<const CompiledGrammar> grammar = {};
   bool after_reasoning = false;  // the grammar begins after </think>
   bool forbid_calls = false;
-  std::optional<int> thinking_budget = {};  // of answers that begin with a thought
-  bool hide_answer = false;                 // max_tokens 0: the prompt alone was wanted
-  int max_tokens = 0;                       // of the longest answer that there may be
+  std::optional<int> thinking_budget = {};
+  std::vector<bool> thinking = {};  // of requests: the answer begins with a thought of that budget
+  bool hide_answer = false;         // max_tokens 0: the prompt alone was wanted
+  int max_tokens = 0;               // of the longest answer that there may be
 };
 
 // The prompt of a conversation, as text; with plain_content it holds marks (plain_content.h).
@@ -74,8 +74,8 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
 std::string grammar_field(const ApiRequest& request);
 ApiError grammar_error(const Error& error, const std::string& field);
 
-// A new constraint for one choice of this prompt; null if there is none.
+// A new constraint for requests[index]; null if there is none.
 std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model,
-                                               std::span<const TokenId> prompt);
+                                               std::size_t index);
 
 }  // namespace glint
