@@ -78,11 +78,11 @@ TEST(ServerLimits, conversations_and_texts_are_bounded) {
       refusal(server, "/tokenize", R"({"prompt": ")" + std::string(17 << 20, ' ') + "\"}", 413),
       "the request has 17825792 bytes of text; one may have 16777216");
   EXPECT_EQ(refusal(server, "/tokenize", R"({"prompt": )" + list_of("\"\"", 4097) + "}"),
-            "prompt is a list of 4097; one request may have at most 4096");
+            "prompt has 4097 items; at most 4096 are allowed");
   EXPECT_EQ(refusal(server, "/detokenize", R"({"tokens": )" + list_of("[]", 4097) + "}"),
-            "tokens is a list of 4097; one request may have at most 4096");
+            "tokens has 4097 items; at most 4096 are allowed");
   EXPECT_EQ(refusal(server, "/v1/completions", R"({"prompt": )" + list_of("\"\"", 129) + "}"),
-            "prompt is a list of 129; one request may have at most 128");
+            "prompt has 129 items; at most 128 are allowed");
   EXPECT_NE(
       refusal(server, "/v1/completions",
               completion(R"("prompt_logprobs": 20, "n": 100, "prompt": )" + list_of("5", 1000)))

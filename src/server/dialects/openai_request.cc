@@ -75,9 +75,7 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
     request.prompts.push_back({.tokens = std::move(tokens)});
     return;
   }
-  if (items.size() > most)
-    return r.fail(name, str(r.path(name), " is a list of ", items.size(),
-                            "; one request may have at most ", most));
+  if (!r.is_within(name, *member, most, "items")) return;
   request.batch = true;
   for (const Json& item : items) {
     if (item.is_string()) {

@@ -83,6 +83,8 @@ class RequestReader {
   }
 
   void require(const char* name);
+  // Fails where `list` has more, which the message calls `items`.
+  bool is_within(const char* name, const Json& list, std::size_t max_items, const char* items);
   void fail(const char* name, std::string message, std::string code = {});
   // Describes `name` as this schema; nothing while reading. For fields with checks of their own.
   void describe(const char* name, Json schema);
@@ -90,8 +92,6 @@ class RequestReader {
  private:
   // Fails with "NAME is KIND; expected WHAT".
   void expected(const char* name, const Json& found, const std::string& what);
-  // Fails where `list` has more, which the message calls `items`.
-  bool is_within(const char* name, const Json& list, std::size_t max_items, const char* items);
   std::optional<std::int64_t> integer_of(const char* name, IntegerRange range);
 
   // The member, and whether its item counts.
