@@ -39,6 +39,7 @@ void AskedNumbers::add(const ApiRequest& request, const Prepared& prepared, int 
   for (const Request& one : prepared.requests) {
     const auto prompt = static_cast<std::int64_t>(one.prompt.size());
     prompt_scores += prompt * (facts.prompt_logprobs + 1);
+    if (request.echo && request.form.stream) echoed_scores += prompt * (facts.prompt_logprobs + 1);
     answer_scores += std::int64_t{one.max_tokens} * (facts.top_logprobs + 1);
     if (facts.routed_experts) experts += (prompt + one.max_tokens - 1) * row_experts;
   }
@@ -47,6 +48,9 @@ void AskedNumbers::add(const ApiRequest& request, const Prepared& prepared, int 
 ApiStatus AskedNumbers::check(Api api) const {
   GLINT_TRY_STATUS(check_count(prompt_scores, kMaxScores, "log-probabilities of prompt tokens",
                                "send fewer prompts, or ask for fewer", "prompt_logprobs"));
+  GLINT_TRY_STATUS(check_count(echoed_scores, kMostNumbersAtOnce,
+                               "log-probabilities of prompt tokens in a stream",
+                               "ask without stream", "echo"));
   GLINT_TRY_STATUS(check_count(answer_scores, kMaxScores, "log-probabilities of answer tokens",
                                "ask for fewer, or for fewer or shorter answers",
                                field_of_scores(api)));

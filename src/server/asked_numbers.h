@@ -11,8 +11,12 @@ namespace glint {
 
 struct Prepared;
 
+// Written on a thread on which all streams wait meanwhile: some hundredths of a second.
+inline constexpr std::int64_t kMostNumbersAtOnce = std::int64_t{1} << 14;
+
 struct AskedNumbers {
   std::int64_t prompt_scores = 0, answer_scores = 0;  // log-probabilities
+  std::int64_t echoed_scores = 0;                     // of prompts, that begin streams
   std::int64_t experts = 0;
 
   // Those of one of the body's requests, if its answers become as long as they may. A row chooses

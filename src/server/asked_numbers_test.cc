@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "server/testing.h"
 
 namespace glint {
@@ -51,6 +53,39 @@ TEST(AskedNumbers, answers_that_say_no_length_end_where_their_numbers_do) {
   EXPECT_EQ(longest(), 390);
   request.facts.top_logprobs = -1;
   EXPECT_EQ(longest(), 1'647);
+}
+
+TEST(AskedNumbers, those_of_an_echoed_prompt_begin_a_stream_if_they_are_few) {
+  TestServerOptions options;
+  options.engine.scheduler.max_step_tokens = 4;
+  const TestServer server("Hello world", options);
+  const std::string body = R"({"prompt": [5, 6, 7, 8, 9, 10, 11, 12, 13, 14], "echo": true,
+      "logprobs": 2, "temperature": 0, "n": 2, "return_token_ids": true)";
+  const Json whole = server.post("/v1/completions", body + "}");
+  constexpr const char* kLists[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+  std::map<std::string, Json::Array> told[2];
+  std::string texts[2];
+  for (const std::string& event : server.events("/v1/completions", body + R"(, "stream": true})")) {
+    const Json chunk = event == "[DONE]" ? Json() : parse_json(event).value();
+    if (!chunk.is_object()) continue;
+    const Json& choice = chunk.find("choices")->as_array()[0];
+    const auto index = static_cast<std::size_t>(choice.find("index")->as_int());
+    texts[index] += at(choice, "text");
+    for (const char* list : kLists)
+      for (const Json& item : choice.find("logprobs")->find(list)->as_array())
+        told[index][list].push_back(item);
+  }
+  for (const std::size_t i : {0, 1}) {
+    EXPECT_EQ(texts[i], at(whole, str("choices.", i, ".text")));
+    for (const char* list : kLists)
+      EXPECT_EQ(dump_json(Json(told[i][list])), at(whole, str("choices.", i, ".logprobs.", list)));
+  }
+  std::string many = "5";
+  for (int i = 1; i < 1000; ++i) many += ",5";
+  EXPECT_EQ(refusal(server, "/v1/completions",
+                    R"({"echo": true, "logprobs": 20, "stream": true, "prompt": [)" + many + "]}"),
+            "400 echo: the request asks for 21000 log-probabilities of prompt tokens in a stream; "
+            "one may ask for 16384: ask without stream");
 }
 
 TEST(AskedNumbers, routed_experts_are_bounded_by_their_form) {

@@ -4,13 +4,12 @@
 #include <exception>
 
 #include "base/contains.h"
+#include "server/asked_numbers.h"
 
 namespace glint {
 namespace {
 
 constexpr std::size_t kMaxUnsent = std::size_t{16} << 10;
-// Written on the event thread: some hundredths of a second, in which all streams wait.
-constexpr std::int64_t kMostNumbersAtOnce = std::int64_t{1} << 14;
 
 void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
   for (Delta& delta : more) add_delta(all, std::move(delta));
@@ -207,7 +206,8 @@ void Session::send(int index, ChoiceState& state, bool now) {
   // Clients that asked for token ids get each as it comes, even one that ends inside a character.
   const bool wants_ids = request_.api == Api::kGenerate ||
                          (request_.api == Api::kCompletions && request_.form.return_token_ids);
-  const bool visible = !pending.deltas.empty() || pending.finish || wants_ids;
+  const bool has_news = !pending.deltas.empty() || (wants_ids && !pending.tokens.empty());
+  const bool visible = has_news || pending.finish;
   const bool enough = now || !state.sent ||
                       static_cast<int>(pending.tokens.size()) >= request_.form.stream_interval;
   if (!visible || !enough) return;

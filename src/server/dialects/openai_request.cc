@@ -115,8 +115,6 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   if (!r.reading() || !r.ok()) return;
   if (request.end.max_tokens == 0 && !request.echo)
     return r.fail("max_tokens", "max_tokens is 0; without echo it must be at least 1");
-  if (request.echo && request.form.stream && request.facts.top_logprobs >= 0)
-    return r.fail("echo", "echo with logprobs cannot be streamed");
   if (request.echo && request.facts.top_logprobs >= 0)
     request.facts.prompt_logprobs =
         std::max(request.facts.prompt_logprobs, request.facts.top_logprobs);

@@ -126,8 +126,21 @@ Json CompletionWriter::top_json(const TokenScore& score, const std::string& own)
   return all;
 }
 
-Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size_t& offset) const {
+// The next ones of a choice. With echo the prompt's come before its first; nothing is known of the
+// prompt's first token.
+Json CompletionWriter::logprobs(const Choice& choice, const Answer& answer,
+                                const std::vector<TokenScore>& own, bool first,
+                                std::size_t& offset) const {
   if (request_.facts.top_logprobs < 0) return {};
+  const bool echoes = request_.echo && first;
+  std::vector<TokenScore> scores;
+  if (echoes) {
+    const std::vector<TokenId>& ids = answer.prompts[static_cast<std::size_t>(choice.prompt)];
+    scores.push_back({.id = ids[0]});
+    for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < ids.size(); ++i)
+      scores.push_back({.id = ids[i + 1], .logprob = choice.prompt_scores[i]});
+  }
+  scores.insert(scores.end(), own.begin(), own.end());
   Json::Array tokens, values, tops, offsets;
   for (const TokenScore& score : scores) {
     const std::string name = name_of(score.id, names_, request_.form.tokens_as_ids);
@@ -137,30 +150,17 @@ Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size
     offset += jinja::count_code_points(names_.text(score.id));  // as Python and OpenAI count
     tops.push_back(top_json(score, name));
   }
+  if (echoes) values[0] = tops[0] = Json();
   return Json::Object{{"tokens", std::move(tokens)},
                       {"token_logprobs", std::move(values)},
                       {"top_logprobs", std::move(tops)},
                       {"text_offset", std::move(offsets)}};
 }
 
-// With echo the prompt's tokens come first; nothing is known of the first one.
 Json CompletionWriter::choice_json(const Choice& choice, const Answer& answer) const {
   const auto prompt = static_cast<std::size_t>(choice.prompt);
-  std::vector<TokenScore> scores;
   std::size_t offset = 0;
-  if (request_.echo && request_.facts.top_logprobs >= 0) {
-    const std::vector<TokenId>& ids = answer.prompts[prompt];
-    scores.push_back({.id = ids[0]});
-    for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < ids.size(); ++i)
-      scores.push_back({.id = ids[i + 1], .logprob = choice.prompt_scores[i]});
-  }
-  const bool echoed = !scores.empty();
-  scores.insert(scores.end(), choice.scores.begin(), choice.scores.end());
-  Json logprobs_json = logprobs(scores, offset);
-  if (echoed) {
-    for (auto& [name, value] : logprobs_json.as_object())
-      if (name == "token_logprobs" || name == "top_logprobs") value.as_array()[0] = Json();
-  }
+  Json logprobs_json = logprobs(choice, answer, choice.scores, true, offset);
   std::string text = request_.echo ? answer.prompt_texts[prompt] : std::string();
   text += choice.text();
   Json out = Json::Object{{"index", choice.index},
@@ -190,7 +190,8 @@ Json CompletionWriter::whole(const Answer& answer) {
 void CompletionWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
   const auto index = static_cast<std::size_t>(piece.choice);
   if (offsets_.size() <= index) offsets_.resize(index + 1, std::string::npos);
-  const auto prompt = static_cast<std::size_t>(answer.choices[index].prompt);
+  const Choice& choice = answer.choices[index];
+  const auto prompt = static_cast<std::size_t>(choice.prompt);
   const bool first = offsets_[index] == std::string::npos;
   if (first) offsets_[index] = 0;
   std::string text = first && request_.echo ? answer.prompt_texts[prompt] : std::string();
@@ -199,8 +200,7 @@ void CompletionWriter::piece(const Piece& piece, const Answer& answer, std::stri
   out += ",\"text\":";
   append_json_string(out, text);
   out += ",\"logprobs\":";
-  out +=
-      request_.facts.top_logprobs < 0 ? "null" : dump_json(logprobs(piece.scores, offsets_[index]));
+  out += dump_json(logprobs(choice, answer, piece.scores, first, offsets_[index]));
   append_finish(piece.finish, out);
   append_tokens(piece, out);
   if (first) append_prompt(answer.prompts[prompt], out);

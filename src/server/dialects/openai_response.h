@@ -41,7 +41,8 @@ class CompletionWriter : public OpenAiWriter {
 
  private:
   Json top_json(const TokenScore& score, const std::string& own) const;
-  Json logprobs(const std::vector<TokenScore>& scores, std::size_t& offset) const;
+  Json logprobs(const Choice& choice, const Answer& answer, const std::vector<TokenScore>& own,
+                bool first, std::size_t& offset) const;
   Json choice_json(const Choice& choice, const Answer& answer) const;
 
   std::vector<std::size_t> offsets_;  // of the text so far, by choice
