@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "server/testing.h"
 
@@ -86,6 +87,24 @@ TEST(AskedNumbers, those_of_an_echoed_prompt_begin_a_stream_if_they_are_few) {
                     R"({"echo": true, "logprobs": 20, "stream": true, "prompt": [)" + many + "]}"),
             "400 echo: the request asks for 21000 log-probabilities of prompt tokens in a stream; "
             "one may ask for 16384: ask without stream");
+}
+
+TEST(AskedNumbers, pieces_that_repeat_them_come_the_more_seldom_the_more_they_are) {
+  TestServerOptions options;
+  options.executor.script = [](const Request&) { return std::vector<TokenId>(900, 11); };
+  const TestServer server("", options);
+  std::size_t before = 0, last = 0;
+  for (const std::string& event :
+       server.events("/generate", R"({"input_ids": [5], "stream": true, "return_logprob": true,
+               "top_logprobs_num": 19, "sampling_params": {"max_new_tokens": 900}})")) {
+    if (event == "[DONE]") continue;
+    before = std::exchange(last, parse_json(event).value().find("output_ids")->as_array().size());
+    if (last == 900 || before == 0) continue;
+    EXPECT_LE(last * 20, 16384u);
+    EXPECT_GE(last - before, last * 20 / 512);
+  }
+  EXPECT_EQ(last, 900u);
+  EXPECT_LE(before * 20, 16384u);
 }
 
 TEST(AskedNumbers, routed_experts_are_bounded_by_their_form) {

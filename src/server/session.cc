@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t kMaxUnsent = std::size_t{16} << 10;
 
+// A stream of /generate repeats its log-probabilities in each piece: pieces come the more seldom,
+// the more these are, so that no token costs more than so many.
+constexpr std::int64_t kMostRepeatedPerToken = 512;
+
 void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
   for (Delta& delta : more) add_delta(all, std::move(delta));
 }
@@ -208,11 +212,18 @@ void Session::send(int index, ChoiceState& state, bool now) {
                          (request_.api == Api::kCompletions && request_.form.return_token_ids);
   const bool has_news = !pending.deltas.empty() || (wants_ids && !pending.tokens.empty());
   const bool visible = has_news || pending.finish;
-  const bool enough = now || !state.sent ||
-                      static_cast<int>(pending.tokens.size()) >= request_.form.stream_interval;
+  const bool repeats = request_.api == Api::kGenerate;
+  const std::int64_t repeated =
+      repeats ? std::ssize(answer_.choices[static_cast<std::size_t>(index)].scores) *
+                    (request_.facts.top_logprobs + 1)
+              : 0;
+  const std::int64_t interval =
+      std::max<std::int64_t>(request_.form.stream_interval, repeated / kMostRepeatedPerToken);
+  const bool enough = now || !state.sent || std::ssize(pending.tokens) >= interval;
   if (!visible || !enough) return;
   // A piece that holds all before it need not wait behind another one.
-  if (request_.api == Api::kGenerate && !now && reply_.num_unsent() > kMaxUnsent) return;
+  if (repeats && !now && (reply_.num_unsent() > kMaxUnsent || repeated > kMostNumbersAtOnce))
+    return;
   std::string bytes;
   begin_stream(bytes);
   answer_.choices[static_cast<std::size_t>(index)].parsed.add(pending.deltas);
