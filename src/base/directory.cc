@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "base/file.h"
 #include "base/owned_fd.h"
@@ -24,9 +26,37 @@ Status sync_directory(const std::string& dir) {
   return Ok{};
 }
 
-Status rename_directory(const std::string& partial, const std::string& dir) {
-  if (std::rename(partial.c_str(), dir.c_str()) != 0)
+namespace {
+
+// All or nothing, but for a process that is killed meanwhile.
+Status move_all(const std::string& from, const std::string& to, std::string_view last) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(from, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  if (error) return system_error("cannot read", from, error.value());
+  std::ranges::partition(names, [&](const std::string& name) { return name != last; });
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == last) GLINT_TRY_STATUS(sync_directory(to));
+    const std::string path = str(to, "/", names[i]);
+    if (std::rename(str(from, "/", names[i]).c_str(), path.c_str()) == 0) continue;
+    const int code = errno;
+    while (i-- > 0) fs::rename(str(to, "/", names[i]), str(from, "/", names[i]), error);
+    return system_error("cannot rename to", path, code);
+  }
+  fs::remove(from, error);
+  return sync_directory(to);
+}
+
+}  // namespace
+
+Status rename_directory(const std::string& partial, const std::string& dir, std::string_view last) {
+  if (is_directory(dir)) {
+    GLINT_TRY_STATUS(move_all(partial, dir, last));
+  } else if (std::rename(partial.c_str(), dir.c_str()) != 0) {
     return system_error("cannot rename to", dir, errno);
+  }
   const std::string parent = fs::path(dir).parent_path().string();
   return sync_directory(parent.empty() ? "." : parent);
 }
@@ -50,7 +80,7 @@ std::string absolute_name(const std::string& path) {
 
 namespace {
 
-// A file system is mounted there, so that the directory cannot be renamed.
+// Nothing beside a mounted file system can be renamed into it.
 bool is_mount_point(const std::string& dir) {
   struct statx info = {};
   return ::statx(AT_FDCWD, dir.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &info) == 0 &&
@@ -73,7 +103,9 @@ Status check_directory_name(const std::string& dir) {
     return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
   }
   if (!is_mount_point(dir)) return Ok{};
-  return invalid(str(dir, " is a mount point, which cannot be renamed; name a directory in it"));
+  return invalid(str(
+      dir,
+      " is a mount point, into which nothing beside it can be renamed; name a directory in it"));
 }
 
 }  // namespace glint

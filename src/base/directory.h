@@ -1,7 +1,8 @@
-// Directories that are made beside their name and renamed when they are complete.
+// Directories that are made beside their name, which they take when they are complete.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -10,8 +11,10 @@ namespace glint {
 // Makes renames and new files in `dir` durable.
 Status sync_directory(const std::string& dir);
 
-// Gives the finished directory `partial`, synced itself, its name `dir`, durably.
-Status rename_directory(const std::string& partial, const std::string& dir);
+// Gives the finished directory `partial`, synced itself, its name `dir`, durably. An empty
+// directory of that name stays, with its mode and those who work in it: what `partial` holds moves
+// there, with `last`, by which others know that it is whole, after all else.
+Status rename_directory(const std::string& partial, const std::string& dir, std::string_view last);
 
 std::string without_slashes(std::string path);  // at its end
 
@@ -19,7 +22,7 @@ std::string without_slashes(std::string path);  // at its end
 // when the working directory is gone. As given, if the directory above it is not there.
 std::string absolute_name(const std::string& path);
 
-// Fails unless a directory can be renamed to `dir`: nothing or an empty directory has that name,
+// Fails unless rename_directory() can make `dir`: nothing or an empty directory has that name,
 // and its parent is there.
 Status check_directory_name(const std::string& dir);
 

@@ -33,7 +33,7 @@ class CheckpointWriter {
   // Another file of the directory (config.json, ...).
   Status add_file(std::string_view name, std::string_view contents) const;
 
-  // Writes the index, syncs all and renames the directory. What was never written is zero.
+  // Writes the index, syncs all and gives it its name. What was never written is zero.
   Status finish();
 
  private:

@@ -1,5 +1,7 @@
 #include "checkpoint/writer.h"
 
+#include <sys/stat.h>
+
 #include "base/file.h"
 #include "base/json.h"
 #include "base/test_dir.h"
@@ -88,12 +90,21 @@ TEST(CheckpointWriter, an_unfinished_directory_leaves_an_empty_one_of_its_name) 
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
-TEST(CheckpointWriter, an_empty_directory_of_that_name_is_replaced) {
+TEST(CheckpointWriter, an_empty_directory_of_that_name_is_filled) {
   const TestDir dir;
   std::filesystem::create_directory(dir / "out");
+  ASSERT_EQ(::chmod((dir / "out").c_str(), 0750), 0);
+  struct stat before = {}, after = {};
+  ASSERT_EQ(::stat((dir / "out").c_str(), &before), 0);
   CheckpointWriter writer = CheckpointWriter::create(dir / "out/", three_tensors()).value();
+  ASSERT_TRUE(writer.add_file("config.json", "{}").ok());
   ASSERT_TRUE(writer.finish().ok());
   EXPECT_TRUE(file_exists(dir / "out/model.safetensors"));
+  EXPECT_TRUE(file_exists(dir / "out/config.json"));
+  EXPECT_FALSE(is_directory(dir / "out.partial"));
+  ASSERT_EQ(::stat((dir / "out").c_str(), &after), 0);
+  EXPECT_EQ(after.st_ino, before.st_ino) << "who works in it sees the files";
+  EXPECT_EQ(after.st_mode, before.st_mode);
 }
 
 TEST(CheckpointWriter, refuses_to_write_over_anything) {

@@ -366,7 +366,7 @@ Status Conversion::State::finish() {
                 [](const Json::Member& member) { return member.first == kTimes; });
   GLINT_TRY_STATUS(save_manifest());
   GLINT_TRY_STATUS(sync_directory(partial));
-  return rename_directory(partial, options.out);
+  return rename_directory(partial, options.out, "config.json");
 }
 
 Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
