@@ -3,6 +3,7 @@
 #include "base/ceil_div.h"
 #include "model/cut_weight.h"
 #include "model/kv_b.h"
+#include "tensor/make_stack.h"
 
 namespace glint {
 namespace {
@@ -69,29 +70,13 @@ class Maker {
     return tensor;
   }
 
-  // [count, rows, cols] in a format, scales included.
   WeightStack stack(WeightFormat format, std::int64_t count, std::int64_t rows, std::int64_t cols,
                     int id) {
-    WeightStack s = {.format = format, .count = count, .rows = rows, .cols = cols, .id = id};
-    switch (format) {
-      case WeightFormat::kF32:
-        s.data = tensor_of(DType::kF32, {count, rows, cols});
-        break;
-      case WeightFormat::kBF16:
-        s.data = tensor_of(DType::kBF16, {count, rows, cols});
-        break;
-      case WeightFormat::kFp8Block:
-        s.data = tensor_of(DType::kF8E4M3, {count, rows, cols});
-        s.scale = tensor_of(DType::kF32, {count, fp8_blocks(rows), fp8_blocks(cols)});
-        break;
-      case WeightFormat::kNvfp4: {
-        const std::int64_t groups = ceil_div(cols, kNvfp4Group);
-        s.data = tensor_of(DType::kU8, {count, rows, cols / 2});
-        s.scale = tensor_of(DType::kF8E4M3, {count, rows, groups});
-        s.global_scale = tensor_of(DType::kF32, {count, 1});
-        break;
-      }
-    }
+    const auto make = [this](DType dtype, std::initializer_list<std::int64_t> dims) {
+      return tensor_of(dtype, dims);
+    };
+    WeightStack s = make_stack(format, count, rows, cols, make, make);
+    s.id = id;
     return s;
   }
   Weight weight(WeightFormat format, std::int64_t rows, std::int64_t cols, int id) {

@@ -10,6 +10,7 @@
 #include "base/seconds.h"
 #include "base/statistics.h"
 #include "base/str.h"
+#include "tensor/make_stack.h"
 
 namespace glint {
 namespace {
@@ -71,25 +72,10 @@ class Cases {
   }
 
   WeightStack stack(WeightFormat format, std::int64_t count, std::int64_t n, std::int64_t k) {
-    WeightStack w = {.format = format, .count = count, .rows = n, .cols = k};
-    switch (format) {
-      case WeightFormat::kF32:
-        w.data = numbers(DType::kF32, {count, n, k});
-        break;
-      case WeightFormat::kBF16:
-        w.data = numbers(DType::kBF16, {count, n, k});
-        break;
-      case WeightFormat::kFp8Block:
-        w.data = numbers(DType::kF8E4M3, {count, n, k});
-        w.scale = scales(DType::kF32, {count, fp8_blocks(n), fp8_blocks(k)});
-        break;
-      case WeightFormat::kNvfp4:
-        w.data = numbers(DType::kU8, {count, n, k / 2});
-        w.scale = scales(DType::kF8E4M3, {count, n, k / kNvfp4Group});
-        w.global_scale = scales(DType::kF32, {count, 1});
-        break;
-    }
-    return w;
+    using Dims = std::initializer_list<std::int64_t>;
+    return make_stack(
+        format, count, n, k, [this](DType dtype, Dims dims) { return numbers(dtype, dims); },
+        [this](DType dtype, Dims dims) { return scales(dtype, dims); });
   }
   Weight weight(WeightFormat format, std::int64_t n, std::int64_t k) {
     return stack(format, 1, n, k)[0];
