@@ -1,10 +1,10 @@
 #include "train/train_ranks.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <new>
 
+#include "base/bytes.h"
 #include "base/str.h"
 #include "train/as_tensor.h"
 #include "train/parameter_part.h"
@@ -214,8 +214,9 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
     own.first_sequence += static_cast<std::size_t>(mine.data() - sequences.data());
     GLINT_TRY(const LossSums found,
               parts_[static_cast<std::size_t>(rank)].pass->add(mine, own, batch_tokens, goes_on));
-    sums[static_cast<std::size_t>(rank)].assign(reinterpret_cast<const char*>(&found),
-                                                sizeof found);
+    ByteWriter write;
+    write(found);
+    sums[static_cast<std::size_t>(rank)] = write.take();
     return Ok{};
   };
   GLINT_TRY_STATUS(on_all(work, on_part));
@@ -228,7 +229,8 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
   const std::vector<std::string> said = of_shards(std::move(sums));
   for (std::size_t shard = 0; shard < said.size(); ++shard) {
     LossSums one;
-    std::memcpy(&one, said[shard].data(), sizeof one);
+    ByteReader read(said[shard]);
+    read(one);
     all.nll += one.nll;
     all.mtp_nll += one.mtp_nll;
     if (shard % static_cast<std::size_t>(shape().cp) != 0) continue;  // the same tokens
