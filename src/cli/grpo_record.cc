@@ -21,6 +21,7 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                    {"rollout/response_len/mean", batch.mean_length()},
                    {"rollout/response_len/max", c.longest},
                    {"rollout/truncated_ratio", static_cast<double>(c.truncated) / answers},
+                   {"rollout/repetition_frac", static_cast<double>(c.repeating) / answers},
                    {"rollout/zero_std/lowest", static_cast<double>(c.groups_at_lowest) / groups},
                    {"rollout/zero_std/highest", static_cast<double>(c.groups_at_highest) / groups},
                    {"rollout/cached_prompt_share",

@@ -222,6 +222,7 @@ bool GroupRollouts::take(const TrainPrompt& row, AnswerGroup group, std::span<co
     counts.tokens += answer.size();
     counts.longest = std::max<std::int64_t>(counts.longest, answer.size());
     counts.truncated += answer.truncated;
+    counts.repeating += ends_in_repetition(answer.answer);
     counts.turns += answer.turns;
     counts.prompt_tokens += std::ssize(row.ids);
     counts.cached_tokens += answer.cached_tokens;

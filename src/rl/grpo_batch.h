@@ -34,6 +34,7 @@ struct AnswerCounts {
   std::int64_t tokens = 0, longest = 0, truncated = 0, prompt_tokens = 0, cached_tokens = 0;
   std::int64_t drafted = 0, accepted = 0;  // draft tokens
   std::int64_t turns = 0;
+  std::int64_t repeating = 0;  // of which ends_in_repetition()
   std::int64_t groups = 0, groups_at_lowest = 0, groups_at_highest = 0;  // all at one extreme
   // Steps of weights between the tokens and the training on them, summed; and the most.
   std::int64_t staleness = 0, max_staleness = 0;

@@ -1,6 +1,8 @@
 #include "rl/rollout.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "base/str.h"
 #include "rl/rollout_end.h"
@@ -228,6 +230,18 @@ std::size_t Rollout::last_turn() const {
   std::size_t begin = chosen.size();
   while (begin > 0 && chosen[begin - 1]) --begin;
   return begin;
+}
+
+bool ends_in_repetition(std::span<const TokenId> answer) {
+  constexpr std::size_t kTokens = 2048, kRun = 8;
+  if (answer.size() < kTokens) return false;
+  std::set<std::array<TokenId, kRun>> runs;
+  for (std::size_t i = answer.size() - kTokens; i + kRun <= answer.size(); ++i) {
+    std::array<TokenId, kRun> run = {};
+    std::ranges::copy(answer.subspan(i, kRun), run.begin());
+    runs.insert(run);
+  }
+  return runs.size() < kTokens / 5;
 }
 
 Result<std::vector<Rollout>> run_rollouts(RolloutEngine& engine,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/token_constraint.h"
@@ -30,6 +31,10 @@ struct Rollout {
   // Where the turn that is the last begins in the answer.
   std::size_t last_turn() const;
 };
+
+// Whether an answer has got into a loop: its last 2,048 tokens have fewer different runs of eight
+// than a fifth of them. Shorter ones have none.
+bool ends_in_repetition(std::span<const TokenId> answer);
 
 struct RolloutOptions {
   double temperature = 1, top_p = 1;

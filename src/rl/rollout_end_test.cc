@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "rl/rollout.h"
 
 namespace glint {
 namespace {
@@ -50,6 +51,15 @@ TEST(RolloutEnd, the_limit_does_not_depend_on_the_order) {
   }
   EXPECT_EQ(std::ranges::min(limits), std::ranges::max(limits));
   EXPECT_LT(limits[0], 20);
+}
+
+TEST(Repetition, is_a_long_end_that_says_the_same) {
+  std::vector<TokenId> answer;
+  for (int i = 0; i < 1000; ++i) answer.push_back(i);
+  for (int i = 0; i < 2000; ++i) answer.push_back(i % 300);
+  EXPECT_FALSE(ends_in_repetition(std::span(answer).first(2100)));
+  EXPECT_TRUE(ends_in_repetition(answer));
+  EXPECT_FALSE(ends_in_repetition(std::span(answer).last(2000))) << "too short to say";
 }
 
 }  // namespace

@@ -145,6 +145,7 @@ void visit(V& v, T& x) requires std::same_as<std::remove_const_t<T>, GrpoBatch> 
   v("prompt_tokens", x.counts.prompt_tokens);
   v("cached_tokens", x.counts.cached_tokens);
   v("turns", x.counts.turns);
+  v.newer("repeating", x.counts.repeating);
   v("drafted", x.counts.drafted);
   v("accepted", x.counts.accepted);
   v("groups", x.counts.groups);

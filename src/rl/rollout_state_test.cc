@@ -38,7 +38,7 @@ TEST(RolloutState, a_batch_comes_back_bit_for_bit) {
                     .mismatches = {0.7},
                     .advantage = -1.0 / 7,
                     .num_stale = 1}};
-  batch.counts.longest = 9;
+  batch.counts.longest = 9, batch.counts.repeating = 2;
   batch.samples = {{.line = 4, .prompt = "a \"b\"\n", .answer = "\xc3\xa9", .reward = 0.5}};
   batch.parity = {
       .tokens = 5, .difference = 1e-3, .kl = 1e-7, .ess_ratio = 0.9, .entropy = 1.0 / 3};
@@ -50,6 +50,7 @@ TEST(RolloutState, a_batch_comes_back_bit_for_bit) {
   EXPECT_EQ(back.answers[0].advantage, batch.answers[0].advantage);
   EXPECT_EQ(back.answers[0].num_stale, 1);
   EXPECT_EQ(back.counts.longest, 9);
+  EXPECT_EQ(back.counts.repeating, 2);
   EXPECT_EQ(back.samples[0].prompt, batch.samples[0].prompt);
   EXPECT_EQ(back.samples[0].answer, batch.samples[0].answer);
   EXPECT_EQ(back.parity.difference, 1e-3);
