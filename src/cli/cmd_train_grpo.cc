@@ -90,6 +90,7 @@ class Run {
       if (!note.empty()) cli_.console.note(note);
     }
     GLINT_TRY_STATUS(peers_.on_first([&]() -> Status {
+      models_.remove_left_files();
       if (at_.round < options_.num_rollout) {
         GLINT_TRY_STATUS(models_.trainer().make_room(options_.save));
       }

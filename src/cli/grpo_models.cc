@@ -69,7 +69,7 @@ Result<std::string> GrpoModels::open_reference(const std::string& dir) {
 Status GrpoModels::open_engine(std::function<bool()> goes_on) {
   if (options_.async_rollout) GLINT_TRY_STATUS(open_answering());
   if (options_.is_elsewhere() || (options_.is_quantized() && is_over_processes())) {
-    files_.emplace(options_.save + "/rollout-weights", recipe());
+    files_.emplace(rollout_folder(), recipe());
     GLINT_TRY_STATUS(files_->write(*trainer_));
   }
   if (is_over_processes()) {

@@ -30,6 +30,8 @@ class GrpoModels {
   // a run, whose state it returns. Then open_reference(), and open_engine() after the state was
   // looked at. All are collective.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
+  // Weights that a run that was killed has left in its folder, for engines of other processes, go.
+  void remove_left_files() const { RolloutFiles(rollout_folder(), {}).remove_all(); }
   // The model in `dir`, where the loss has a KL. The checksum of its weights; empty: there is none.
   Result<std::string> open_reference(const std::string& dir);
   // `goes_on`: false ends the waiting for servers.
@@ -66,6 +68,7 @@ class GrpoModels {
   Packing packing(std::int64_t keep_free) const;
   Status load_ranks(ModelOptions one);
   Status open_servers(std::function<bool()> goes_on);
+  std::string rollout_folder() const { return options_.save + "/rollout-weights"; }
   std::optional<Recipe> recipe() const;
   Status settle_files();
   Status take_copy();

@@ -17,21 +17,16 @@ Status RolloutFiles::write(Trainer& trainer) {
   if (dir == dir_) return Ok{};
   dir_ = dir;
   const std::string saved = recipe_ ? dir_ + "-bf16" : dir_;
-  GLINT_TRY_STATUS(peers.on_first([&] { return make_room(saved); }));
+  GLINT_TRY_STATUS(peers.on_first([&] { return make_folder(); }));
   GLINT_TRY_STATUS(trainer.save_weights(saved).in("weights for those who answer"));
   if (!recipe_) return Ok{};
   return peers.on_first([&] { return quantize(saved); });
 }
 
-// Nothing is left there by a run that was killed.
-Status RolloutFiles::make_room(const std::string& saved) const {
+Status RolloutFiles::make_folder() const {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return system_error("cannot create", folder_, error.value());
-  for (const std::string& dir : {dir_, saved}) {
-    fs::remove_all(dir, error);
-    fs::remove_all(dir + ".partial", error);
-  }
   return Ok{};
 }
 

@@ -12,7 +12,8 @@ namespace glint {
 
 class RolloutFiles {
  public:
-  // In `folder`, which all that read them see; quantised where there is a recipe.
+  // In `folder`, which all that read them see, and where nothing is; quantised where there is a
+  // recipe.
   RolloutFiles(std::string folder, std::optional<Recipe> recipe)
       : folder_(std::move(folder)), recipe_(std::move(recipe)) {}
 
@@ -25,7 +26,7 @@ class RolloutFiles {
   void remove_all() const;
 
  private:
-  Status make_room(const std::string& saved) const;
+  Status make_folder() const;
   Status quantize(const std::string& from) const;
 
   const std::string folder_;

@@ -314,6 +314,7 @@ def killed_after(out, round):
     last = int((out / "latest_checkpointed_iteration.txt").read_text())
     (out / f"step-{last}").rename(out.parent / f"{out.name}-whole")
     (out / "latest_checkpointed_iteration.txt").write_text(f"{round}\n")
+    (out / "rollout-weights/step-9.partial").mkdir(parents=True)
     return out.parent / f"{out.name}-whole", out / f"step-{last}"
 
 
@@ -331,6 +332,7 @@ def unfinished_answers_go_on(tmp):
     expected, again = killed_after(out, 2)
     output(*train(data, out, *whole, "--resume", "--threads", 1, "--max-num-seqs", 3, rm_type="deterministic_random"))
     same_weights(expected, again)
+    check(not (out / "rollout-weights").exists(), "what the killed run has left for servers is gone")
 
     def other(name, *more):
         output(*train(data, tmp / name, "--num-rollout", 3, *args, *more, rm_type="deterministic_random"))
