@@ -68,7 +68,7 @@ struct GrpoAnswerOptions {
       "{...}} for each call of a tool (a row's \"tools\" say which there are) and writes a line, "
       "which the model reads; the loss leaves it out");
     v("generate-max-turns=N", generate_max_turns,
-      "turns of an answer; the calls of the last are not run");
+      "turns of an answer; calls in the last stay in it as text, and are not run");
   }
 };
 

@@ -408,8 +408,9 @@ def answers_call_tools(tmp):
         check(1 < line["rollout/turns"] <= 3, "turns", line)
         check(any("</tool_call><|observation|><tool_response>It is 11 degrees, Paris</tool_response><|assistant|><think>" in one["answer"] for one in answers),
               "the result stands after the call", answers)
-    output(*train(data, tmp / "one", *args, "--generate-max-turns", 1, rm_type="deterministic_random"))
+    output(*train(data, tmp / "one", *args, "--generate-max-turns", 1, "--eval-prompt-data", data, "--n-samples-per-eval-prompt", 1, rm_type="deterministic_random"))
     check(rounds(tmp / "one")[0][0]["rollout/turns"] == 1, "calls of the last turn are not run", rounds(tmp / "one"))
+    check(samples(tmp / "one")[0]["answer"].endswith("</tool_call>"), "and stay in it", samples(tmp / "one"))
     refused(*train(data, tmp / "ended", *args[:-1], "true", rm_type="deterministic_random"),
             words=["--generate-tool-command", "ended instead of answering"], on_stdout=True)
 
