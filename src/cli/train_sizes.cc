@@ -51,6 +51,7 @@ Status divide_among_ranks(const TrainPlanOptions& sizes, TranslatedTrainArgs& ar
   const TrainLayout& l = sizes.layout;
   if (l.etp > 1) args.planned.push_back(str("--expert-tensor-parallel-size ", l.etp));
   for (const auto& [flag, reason] : kDecidedHere) {
+    if (!args.planned.empty()) break;  // what is not built is planned by them
     const std::string value = args.value(flag);
     if (!value.empty()) args.meaningless[reason] += str(" --", flag, " ", value);
   }
