@@ -1,6 +1,9 @@
 #include "cli/train_flags.h"
 
+#include <filesystem>
+
 #include "base/contains.h"
+#include "base/file.h"
 #include "base/option_value.h"
 #include "base/options.h"
 #include "base/str.h"
@@ -240,6 +243,19 @@ Error unknown_train_flag(const std::string& shown, std::string_view name,
 Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args) {
   GLINT_TRY(const std::vector<Given> all, read_flags(args));
   TranslatedTrainArgs out;
+// There training begins with the reference model, of which --hf-checkpoint is another form.
+Status check_reference(const TranslatedTrainArgs& args) {
+  const std::string model = args.value("hf-checkpoint"), reference = args.value("ref-load");
+  std::error_code error;
+  if (reference.empty() || model == reference || !file_exists(reference + "/config.json") ||
+      std::filesystem::equivalent(model, reference, error)) {
+    return Ok{};
+  }
+  return invalid(str("--ref-load ", reference, " is another checkpoint than --hf-checkpoint ",
+                     model, "; training begins with the reference model: give it by ",
+                     "--hf-checkpoint, too"));
+}
+
   for (const Given& given : all) {
     const TrainFlag& flag = *given.flag;
     const std::string value =
@@ -306,6 +322,7 @@ void leave_out_corrections(TranslatedTrainArgs& out) {
   leave_out(out, "tis-clip-low", reason);
 }
 
+  GLINT_TRY_STATUS(check_reference(out));
 std::string TranslatedTrainArgs::value(const std::string& flag) const {
   const auto found = values.find(flag);
   return found == values.end() ? std::string() : found->second;

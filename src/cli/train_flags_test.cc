@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/str.h"
+#include "base/test_dir.h"
 #include "cli/train_sizes.h"
 
 namespace glint {
@@ -155,6 +156,19 @@ TEST(TrainFlags, TheModelIsThatOfItsConfig) {
   EXPECT_EQ(out.meaningless.size(), 1u);
   EXPECT_EQ(out.planned,
             (std::vector<std::string>{"--moe-aux-loss-coeff 0.001: a loss that balances experts"}));
+}
+
+TEST(TrainFlags, TheReferenceIsTheModelThatTrainingBeginsWith) {
+  const TestDir dir;
+  dir.write("a/config.json", "{}");
+  dir.write("b/config.json", "{}");
+  const auto both = [&](const char* model, const char* reference) {
+    return translate(str("--hf-checkpoint ", dir / model, " --ref-load ", dir / reference));
+  };
+  EXPECT_EQ(both("a", "a/").value().meaningless.size(), 1u);
+  EXPECT_TRUE(both("a", "a_torch_dist").ok());
+  EXPECT_TRUE(both("a", "b").error().message.starts_with(
+      str("--ref-load ", dir / "b", " is another checkpoint than --hf-checkpoint ", dir / "a")));
 }
 
 TEST(TrainFlags, MistakesAreNamed) {
