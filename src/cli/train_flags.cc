@@ -77,6 +77,13 @@ constexpr TrainFlag kFlags[] = {
 
     {"use-kl-loss", Takes::kNothing, Does::kPlan},  // without it --kl-loss-coef counts nothing
     {"use-unbiased-kl", Takes::kNothing, Does::kPlanned, "a KL that is weighed by the ratio"},
+    {"use-opsm", Takes::kNothing, Does::kPlanned, "answers that are masked by their KL"},
+    {"normalize-advantages disable-rewards-normalization", Takes::kNothing, Does::kPlanned,
+     "other advantages than those in a group"},
+    {"loss-type", Takes::kValue, Does::kMust,
+     "policy_loss: another loss (`glint train sft` learns from examples)"},
+    {"rollout-stop rollout-stop-token-ids", Takes::kValues, Does::kPlanned,
+     "other ends of answers than the model's"},
     {"use-routing-replay", Takes::kNothing, Does::kNothing,
      "a layer that is computed again for its gradient has its experts from the first time"},
     {"dynamic-sampling-filter-path", Takes::kValue, Does::kPlan},  // use_filter()
@@ -88,11 +95,12 @@ constexpr TrainFlag kFlags[] = {
      Takes::kValue, Does::kNothing, "drafts are a chain of the MTP layer's"},
     {"custom-rm-path", Takes::kValue, Does::kPlanned,
      "rewards by Python functions (--rm-type remote_rm takes --rm-url or --rm-command)"},
-    {"custom-generate-function-path generate-execute-tool-function-path generate-tool-specs-path",
+    {"custom-generate-function-path generate-execute-tool-function-path generate-tool-specs-path "
+     "rollout-function-path",
      Takes::kValue, Does::kPlanned,
      "Python functions (--generate-tool-command runs the calls of a row's \"tools\")"},
-    {"generate-tool-call-parser", Takes::kValue, Does::kNothing,
-     "calls are read as GLM writes them"},
+    {"generate-tool-call-parser sglang-tool-call-parser sglang-reasoning-parser", Takes::kValue,
+     Does::kNothing, "calls are read as GLM writes them"},
 
     {"ref-load", Takes::kValue, Does::kNothing,
      "--hf-checkpoint is what training begins with, and the reference model"},
@@ -102,14 +110,28 @@ constexpr TrainFlag kFlags[] = {
     {"log-probs-chunk-size", Takes::kValue, Does::kNothing, "logits are always taken in chunks"},
     {"recompute-granularity recompute-method recompute-num-layers", Takes::kValue, Does::kNothing,
      "layers are computed again for their gradient unless a host has plenty of memory"},
-    {"accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32", Takes::kNothing,
+    {"accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32 bf16", Takes::kNothing,
      Does::kNothing, kAlways},
     {"colocate allgather-cp sequence-parallel balance-data", Takes::kNothing, Does::kNothing,
      kAlways},
     {"overlap-cpu-optimizer-d2h-h2d use-precision-aware-optimizer "
      "rematerialize-param-from-master-weight",
      Takes::kNothing, Does::kNothing, "masters and moments are f32, wherever they are"},
-    {"moe-enable-deepep", Takes::kNothing, Does::kNothing, kOnePass},
+    {"moe-enable-deepep disable-weights-backuper skip-actor-forward-only", Takes::kNothing,
+     Does::kNothing, kOnePass},
+    {"num-gpus-per-node rollout-num-gpus", Takes::kValue, Does::kNothing,
+     "the engine is on the ranks that divide the model"},
+    {"use-fault-tolerance", Takes::kNothing, Does::kNothing,
+     "processes that are lost start again by --max-restarts, or by their launcher"},
+    {"check-for-nan-in-loss-and-grad", Takes::kNothing, Does::kNothing,
+     "a gradient that is no number ends the run"},
+    {"dump-details", Takes::kValue, Does::kNothing,
+     "metrics.jsonl and samples.jsonl are what is written of a round"},
+    {"use-rollout-entropy observe-training-entropy log-passrate get-mismatch-metrics "
+     "log-multi-turn",
+     Takes::kNothing, Does::kNothing, "metrics.jsonl has all that is measured"},
+    {"megatron-to-hf-mode train-backend save-hf", Takes::kValue, Does::kNothing,
+     "every checkpoint is one of Hugging Face's"},
     {"moe-token-dispatcher-type sglang-moe-a2a-backend sglang-moe-runner-backend "
      "sglang-deepep-mode sglang-ep-size sglang-dp-size sglang-moe-dense-tp-size",
      Takes::kValue, Does::kNothing, kOnePass},
@@ -121,7 +143,9 @@ constexpr TrainFlag kFlags[] = {
     {"sglang-kv-cache-dtype sglang-page-size sglang-cuda-graph-max-bs "
      "sglang-chunked-prefill-size",
      Takes::kValue, Does::kNothing, "the engine decides it"},
-    {"sglang-watchdog-timeout sglang-server-concurrency", Takes::kValue, Does::kNothing, kNoPython},
+    {"sglang-watchdog-timeout sglang-server-concurrency sglang-log-level "
+     "sglang-decode-log-interval",
+     Takes::kValue, Does::kNothing, kNoPython},
     {"use-wandb use-tensorboard", Takes::kNothing, Does::kNothing, kCurves},
     {"wandb-mode wandb-dir wandb-key wandb-host wandb-team wandb-group wandb-project "
      "wandb-run-id tb-project-name tb-experiment-name",
@@ -219,6 +243,19 @@ void leave_out(TranslatedTrainArgs& out, const char* flag, const char* reason,
   out.meaningless[reason] += str(" --", flag, value == "true" ? "" : " " + value);
 }
 
+// There training begins with the reference model, of which --hf-checkpoint is another form.
+Status check_reference(const TranslatedTrainArgs& args) {
+  const std::string model = args.value("hf-checkpoint"), reference = args.value("ref-load");
+  std::error_code error;
+  if (reference.empty() || model == reference || !file_exists(reference + "/config.json") ||
+      std::filesystem::equivalent(model, reference, error)) {
+    return Ok{};
+  }
+  return invalid(str("--ref-load ", reference, " is another checkpoint than --hf-checkpoint ",
+                     model, "; training begins with the reference model: give it by ",
+                     "--hf-checkpoint, too"));
+}
+
 }  // namespace
 
 std::span<const TrainFlag> train_flags() { return kFlags; }
@@ -243,19 +280,6 @@ Error unknown_train_flag(const std::string& shown, std::string_view name,
 Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args) {
   GLINT_TRY(const std::vector<Given> all, read_flags(args));
   TranslatedTrainArgs out;
-// There training begins with the reference model, of which --hf-checkpoint is another form.
-Status check_reference(const TranslatedTrainArgs& args) {
-  const std::string model = args.value("hf-checkpoint"), reference = args.value("ref-load");
-  std::error_code error;
-  if (reference.empty() || model == reference || !file_exists(reference + "/config.json") ||
-      std::filesystem::equivalent(model, reference, error)) {
-    return Ok{};
-  }
-  return invalid(str("--ref-load ", reference, " is another checkpoint than --hf-checkpoint ",
-                     model, "; training begins with the reference model: give it by ",
-                     "--hf-checkpoint, too"));
-}
-
   for (const Given& given : all) {
     const TrainFlag& flag = *given.flag;
     const std::string value =
@@ -298,6 +322,7 @@ Status check_reference(const TranslatedTrainArgs& args) {
         break;
     }
   }
+  GLINT_TRY_STATUS(check_reference(out));
   use_filter(out);
   if (out.value("use-kl-loss") != "true") {
     leave_out(out, "kl-loss-coef", "there is no KL without --use-kl-loss", "0");
@@ -322,7 +347,6 @@ void leave_out_corrections(TranslatedTrainArgs& out) {
   leave_out(out, "tis-clip-low", reason);
 }
 
-  GLINT_TRY_STATUS(check_reference(out));
 std::string TranslatedTrainArgs::value(const std::string& flag) const {
   const auto found = values.find(flag);
   return found == values.end() ? std::string() : found->second;

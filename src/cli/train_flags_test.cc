@@ -158,6 +158,17 @@ TEST(TrainFlags, TheModelIsThatOfItsConfig) {
             (std::vector<std::string>{"--moe-aux-loss-coeff 0.001: a loss that balances experts"}));
 }
 
+TEST(TrainFlags, TheRecipeOfMilesPassesThemOn) {
+  const auto out = translate(
+                       "--num-gpus-per-node 8 --colocate --use-fault-tolerance"
+                       " --dump-details /out/details --disable-weights-backuper"
+                       " --no-check-for-nan-in-loss-and-grad --loss-type policy_loss")
+                       .value();
+  EXPECT_TRUE(out.options.empty());
+  EXPECT_TRUE(out.planned.empty());
+  EXPECT_EQ(out.meaningless.size(), 6u);
+}
+
 TEST(TrainFlags, TheReferenceIsTheModelThatTrainingBeginsWith) {
   const TestDir dir;
   dir.write("a/config.json", "{}");
