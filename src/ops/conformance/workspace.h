@@ -18,10 +18,11 @@ class Noise {
  public:
   Noise();
   float operator()(std::int64_t stream, std::int64_t i) const {
-    return values_[static_cast<std::size_t>(stream * 7919 + i) % values_.size()];
+    return values_[static_cast<std::size_t>(stream * 7919 + i) % kCount];
   }
 
  private:
+  static constexpr std::size_t kCount = 65521;
   std::vector<float> values_;
 };
 
