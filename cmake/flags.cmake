@@ -20,4 +20,7 @@ endif()
 # tree, where ctest starts them, so that compiler caches know them from clone to clone.
 add_library(glint_test_flags INTERFACE)
 target_compile_definitions(glint_test_flags INTERFACE GLINT_SOURCE_DIR=".")
+if(GLINT_SANITIZE)
+  target_compile_definitions(glint_test_flags INTERFACE GLINT_SANITIZED)
+endif()
 target_compile_options(glint_test_flags INTERFACE $<$<CONFIG:Release>:-O1>)

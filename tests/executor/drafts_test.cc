@@ -156,6 +156,7 @@ TEST(Drafts, later_guesses_go_on_from_the_layers_own_hidden_states) {
   for (const RequestId id : {4, 8}) {
     Request request = greedy_request(id);
     request.sampling.temperature = 1.2;  // texts whose next token is less clear
+    if (kSanitized) request.max_tokens = 12;
     const Outcome outcome = run_all({request}, {.max_drafts = 3}).at(id);
     expect_guesses_by_hand(tiny(), request, outcome, 3);
   }
@@ -185,7 +186,7 @@ TEST(Drafts, shared_keys_leave_answers_alone_and_do_not_depend_on_the_batch) {
     accepted += outcome.usage.accepted;
   }
   EXPECT_GT(accepted, 40);
-  expect_guesses_by_hand(*model, requests[2], together.at(3), 3);
+  if (!kSanitized) expect_guesses_by_hand(*model, requests[2], together.at(3), 3);
 }
 
 TEST(Drafts, a_stop_id_inside_the_accepted_run_ends_the_answer_there) {
