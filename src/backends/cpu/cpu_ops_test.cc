@@ -15,12 +15,17 @@ TEST_P(CpuOpsTest, conforms_to_the_reference) {
   ThreadPool pool(2);
   CpuOps ops(GetParam(), pool);
   ReferenceOps oracle;
+  conformance::Options options;
+#ifdef GLINT_SANITIZED
+  // Beyond AVX-512 only what is in bf16 has kernels of its own.
+  if (GetParam() > CpuIsa::kAvx512) options.name = "bf16";
+#endif
   int count = 0;
-  conformance::run_conformance(ops, oracle, {}, [&](const conformance::CaseResult& result) {
+  conformance::run_conformance(ops, oracle, options, [&](const conformance::CaseResult& result) {
     ++count;
     EXPECT_EQ(result.failure, "") << result.op << ": " << result.name;
   });
-  EXPECT_GT(count, 400);
+  EXPECT_GT(count, options.name.empty() ? 400 : 200);
 }
 
 // Tokens whose keys extend each other's share their copies: across the ends of steps and segments,

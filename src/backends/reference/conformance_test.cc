@@ -34,13 +34,18 @@ void expect_found(Backend& backend, const std::string& op, const std::string& na
 TEST(Conformance, the_reference_conforms) {
   ReferenceOps ops, reference;
   std::vector<std::string> seen;
+  conformance::Options options;
+#ifdef GLINT_SANITIZED
+  options.name = "f32";  // the same memory as in bf16
+#endif
   const int failed =
-      conformance::run_conformance(ops, reference, {}, [&](const CaseResult& result) {
+      conformance::run_conformance(ops, reference, options, [&](const CaseResult& result) {
         EXPECT_EQ(result.failure, "") << result.op << ": " << result.name;
         EXPECT_EQ(result.error, 0) << result.op << ": " << result.name;
         seen.push_back(result.op);
       });
   EXPECT_EQ(failed, 0);
+  if (!options.name.empty()) return;
   for (const std::string& op : conformance::op_names()) {
     EXPECT_NE(std::find(seen.begin(), seen.end(), op), seen.end()) << op << " has no case";
   }
