@@ -57,6 +57,7 @@ class Hub:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # or the body waits for the answer to the headers' packet, 40 ms
 
             def log_message(self, *_):
                 pass
@@ -70,7 +71,7 @@ class Hub:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
         server.handle_error = lambda *_: None  # a client that goes away in the middle
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()  # looks that often whether it ends
         return server
 
     def _entries(self):
