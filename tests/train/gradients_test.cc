@@ -22,6 +22,7 @@
 #include "train/packed_rows.h"
 #include "train/parameter_file.h"
 #include "train/pass_trial.h"
+#include "train/small_checkpoint.h"
 #include "train/testing.h"
 #include "train/tied_checkpoint.h"
 
@@ -172,7 +173,7 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
 
 TEST(TrainingGolden, gradients_equal_transformers_in_fp64) {
   for (const Golden& golden : kCases) {
-    Trained trained(golden.checkpoint, DType::kF32, best_backend().make(2));
+    Trained trained(golden.checkpoint, DType::kF32, best_backend().make(1));
     expect_golden(golden, trained, 1e-4, 1e-7);
   }
 }
@@ -195,13 +196,13 @@ TEST(TrainingGolden, every_instruction_set_equals_transformers_in_fp64) {
 
 TEST(TrainingGolden, a_head_that_is_the_embedding_adds_to_its_gradient) {
   const TiedCheckpoint tied(kGoldens + "odd");
-  Trained trained(tied.dir(), DType::kF32, best_backend().make(2));
+  Trained trained(tied.dir(), DType::kF32, best_backend().make(1));
   expect_golden({"tied", tied.dir(), 0.5f}, trained, 1e-4, 1e-7);
 }
 
 // On a trained model: random weights turn a rounding into other experts.
 TEST(TrainingGolden, bf16_is_near_transformers_in_fp64) {
-  Trained trained(kTiny, DType::kBF16, best_backend().make(2));
+  Trained trained(kTiny, DType::kBF16, best_backend().make(1));
   expect_golden(kCases[0], trained, 0.05, 1e-3);
 }
 
@@ -223,7 +224,7 @@ void expect_same_gradient(std::span<const float> a, std::span<const float> b, do
 
 // Every gradient is what the loss does, and one that is not is found.
 TEST(Training, differences_of_the_loss_find_a_wrong_gradient) {
-  Trained trained(kGoldens + "odd", DType::kF32, best_backend().make(2));
+  Trained trained(kGoldens + "odd", DType::kF32, best_backend().make(1));
   TrainedWeights weights = TrainedWeights::make(*trained.model).value();
   trained.parameters.emplace(Parameters::make(trained.model->weights(), *trained.tape).value());
   const auto ids = read_ids(kGoldens + "gradients/odd/ids.txt").value();
@@ -265,7 +266,7 @@ TEST(Training, differences_of_the_loss_find_a_wrong_gradient) {
 // Alone, the draft layer has the same gradient, and the rest of the model that without it.
 TEST(Training, a_draft_layer_that_learns_alone_moves_nothing_else) {
   for (const bool keeps_layers : {false, true}) {
-    Trained trained(kTiny, DType::kF32, best_backend().make(2));
+    Trained trained(small_checkpoint(), DType::kF32, best_backend().make(1));
     const std::vector<TrainSequence> sequences = plain(record_rows({70, 33, 64}));
     if (keeps_layers) {
       ASSERT_TRUE(trained.pass->reserve(shape_of(200, 4, 70, true)).ok());
@@ -300,7 +301,7 @@ TEST(Training, a_draft_layer_that_learns_alone_moves_nothing_else) {
 }
 
 TEST(Training, packed_sequences_do_not_see_each_other) {
-  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  Trained trained(small_checkpoint(), DType::kF32, best_backend().make(1));
   const TokenSequences sequences = record_rows({70, 1, 33, 64});
   const LossSums packed = trained.run(sequences, {.mtp_weight = 0.5f});
   const std::vector<float> together = trained.gradients();
@@ -334,7 +335,7 @@ TokenSequences sharing_rows() {
 TEST(Training, what_sequences_share_is_computed_once_with_the_same_bits_and_gradient) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     SCOPED_TRACE(name_of(dtype));
-    Trained trained(kTiny, dtype, best_backend().make(2));
+    Trained trained(small_checkpoint(), dtype, best_backend().make(1));
     const TokenSequences sequences = sharing_rows();
     const LossOptions options = {.mtp_weight = 0.5f};
     const LossSums together = trained.run(sequences, options);
@@ -376,15 +377,16 @@ TEST(Training, layers_that_are_kept_have_the_bits_of_layers_computed_again) {
     TokenSequences sequences;
   };
   for (const auto& [checkpoint, dtype, sequences] :
-       {Case{kTiny, DType::kF32, sharing_rows()}, Case{kTiny, DType::kBF16, sharing_rows()},
+       {Case{small_checkpoint(), DType::kF32, sharing_rows()},
+        Case{small_checkpoint(), DType::kBF16, sharing_rows()},
         Case{kGoldens + "glm52_sharing", DType::kBF16,
              read_ids(kGoldens + "gradients/sharing/ids.txt").value()}}) {
     SCOPED_TRACE(str(checkpoint, " in ", name_of(dtype)));
     const LossOptions options = {.mtp_weight = 0.5f};
-    Trained computing(checkpoint, dtype, best_backend().make(2));
+    Trained computing(checkpoint, dtype, best_backend().make(1));
     const LossSums expected = computing.run(sequences, options);
     const std::vector<float> gradients = computing.gradients();
-    Trained keeping(checkpoint, dtype, best_backend().make(2));
+    Trained keeping(checkpoint, dtype, best_backend().make(1));
     const std::vector<TrainSequence> all = plain(sequences);
     ASSERT_TRUE(keeping.pass->reserve(shape_of(all, true, true, true)).ok());
     for (int i = 0; i < 2; ++i) {
@@ -419,7 +421,7 @@ struct OwnCrossEntropy : TokenLoss {
 };
 
 TEST(Training, a_loss_of_the_callers_own_that_is_the_cross_entropy_has_its_gradient) {
-  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  Trained trained(small_checkpoint(), DType::kF32, best_backend().make(1));
   const TokenSequences sequences = record_rows({70, 1, 33, 64});
   const LossSums expected = trained.run(sequences, {.temperature = 0.8f}, 100);
   const std::vector<float> gradients = trained.gradients();
@@ -438,7 +440,7 @@ TEST(Training, a_loss_of_the_callers_own_that_is_the_cross_entropy_has_its_gradi
 }
 
 TEST(Training, weights_and_calls_add_up) {
-  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  Trained trained(small_checkpoint(), DType::kF32, best_backend().make(1));
   TrainSequence whole = {.ids = record_rows({60})[0], .weights = std::vector<float>(60, 1)};
   for (std::size_t t = 0; t < 60; ++t) whole.weights[t] = t < 20 ? 2 : t < 40 ? 0 : 1;
   const LossTerms terms = {.scale = 0.5, .mtp_scale = 0.25};
@@ -461,10 +463,10 @@ TEST(Training, weights_and_calls_add_up) {
 }
 
 TEST(Training, experts_of_a_rollout_are_used_again) {
-  Trained trained(kTiny, DType::kF32, best_backend().make(2));
-  const TokenSequences sequences = record_rows({70, 33});
+  Trained trained(small_checkpoint(), DType::kF32, best_backend().make(1));
+  const TokenSequences sequences = record_rows({60, 33});
   std::vector<TrainSequence> given = with_routes(*trained.model, sequences).value();
-  const LossTerms terms = {.scale = 1.0 / 101};
+  const LossTerms terms = {.scale = 1.0 / 91};
   ASSERT_TRUE(trained.pass->add(plain(sequences), terms, 4096).ok());
   const std::vector<float> chosen = trained.gradients();
   trained.parameters->set_zero();
@@ -472,7 +474,7 @@ TEST(Training, experts_of_a_rollout_are_used_again) {
   EXPECT_TRUE(same_bits(chosen, trained.gradients()));
   // The last token of a rollout never went through the model. Its place among an expert's rows
   // changes the order of sums only.
-  given[0].routes.resize(given[0].routes.size() / 70 * 69);
+  given[0].routes.resize(given[0].routes.size() / 60 * 59);
   trained.parameters->set_zero();
   ASSERT_TRUE(trained.pass->add(given, terms, 4096).ok());
   expect_same_gradient(chosen, trained.gradients(), 2e-6);
@@ -484,7 +486,7 @@ TEST(Training, experts_of_a_rollout_are_used_again) {
 
 TEST(Training, scores_are_those_of_serving_bit_for_bit) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    Trained trained(kTiny, dtype, best_backend().make(2));
+    Trained trained(kTiny, dtype, best_backend().make(1));
     const TokenSequences sequences = record_rows({300, 40});
     const auto scores = trained.pass->score(plain(sequences), 1, 4096).value();
     ModelOptions options = trained.model->options();
@@ -514,7 +516,7 @@ TEST(Training, scores_are_those_of_serving_bit_for_bit) {
 // Serving packs weights, fuses blocks and cuts prompts into chunks; training does none of it.
 TEST(Training, logits_are_those_of_serving_bit_for_bit) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    Trained trained(kTiny, dtype, best_backend().make(2));
+    Trained trained(kTiny, dtype, best_backend().make(1));
     const TokenSequences sequences = record_rows({300, 40});  // more than index_topk
     std::vector<float> logits;
     trained.pass->probes().on_logits = [&](const Tensor& rows) {
@@ -567,7 +569,7 @@ TEST(Training, what_cannot_be_trained_is_refused) {
 TEST(Training, a_batch_takes_the_memory_that_was_planned) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     SCOPED_TRACE(name_of(dtype));
-    Trained trained(kTiny, dtype, best_backend().make(2));
+    Trained trained(small_checkpoint(), dtype, best_backend().make(1));
     const TokenSequences sequences = sharing_rows();
     const std::unique_ptr<PassTrial> trial = PassTrial::make(*trained.model, *trained.tape).value();
     const PassMemory planned =
@@ -585,7 +587,7 @@ TEST(Training, a_batch_takes_the_memory_that_was_planned) {
 
 // The draft layer computes what sequences share once for each.
 TEST(Training, a_batch_with_drafts_takes_no_more_memory_than_one_of_so_many_tokens) {
-  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  Trained trained(small_checkpoint(), DType::kF32, best_backend().make(1));
   const TokenSequences sequences = sharing_rows();
   const std::unique_ptr<PassTrial> trial = PassTrial::make(*trained.model, *trained.tape).value();
   const PassMemory planned = trial->run(shape_of(300, 9, 150, true), false).value();
@@ -595,7 +597,7 @@ TEST(Training, a_batch_with_drafts_takes_no_more_memory_than_one_of_so_many_toke
 }
 
 TEST(Training, batches_that_memory_does_not_hold_are_refused_before_they_run) {
-  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  Trained trained(small_checkpoint(), DType::kF32, best_backend().make(1));
   const std::string why = trained.pass->reserve(shape_of(8'000'000, 1, 60, false)).error().message;
   EXPECT_TRUE(why.starts_with("batches of 8,000,000 tokens in sequences of up to 60 need ")) << why;
   EXPECT_TRUE(why.ends_with("are free; a smaller --batch-tokens and shorter sequences need less"))

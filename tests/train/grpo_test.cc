@@ -25,8 +25,8 @@ class GrpoTest : public testing::Test {
   }
 
   void open(DType dtype) {
-    trainer = Trainer::open({.model = model_options(dtype)}, host_backend().make(2)).value();
-    engine = LoadedModel::load(model_options(dtype), host_backend().make(2)).value();
+    trainer = Trainer::open({.model = model_options(dtype)}, host_backend().make(1)).value();
+    engine = LoadedModel::load(model_options(dtype), host_backend().make(1)).value();
     ASSERT_TRUE(engine->update_weights(trainer->weights().checkpoint()).ok());
     prompts.clear();
     for (const char* const text : {"once upon a time", "the capital of", "a fox and", "why does"}) {

@@ -22,6 +22,7 @@
 #include "runtime/rank_memory.h"
 #include "train/gradient_file.h"
 #include "train/packed_rows.h"
+#include "train/small_checkpoint.h"
 #include "train/testing.h"
 #include "train/tied_checkpoint.h"
 #include "train/trainer.h"
@@ -29,7 +30,6 @@
 namespace glint {
 namespace {
 
-const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 const std::string kOdd = str(GLINT_SOURCE_DIR, "/tests/golden/odd");
 const std::string kSmall = str(GLINT_SOURCE_DIR, "/tests/golden/deepseek_v32");
 
@@ -92,7 +92,7 @@ std::vector<float> gradients_of(TrainRanks& ranks, int rank = 0) {
 
 TEST(TrainRanks, the_gradient_over_shards_is_that_of_one_rank) {
   const TokenSequences ids = some_tokens({40, 1, 17, 64, 9, 33, 50});
-  for (const std::string& dir : {kTiny, kOdd}) {
+  for (const std::string& dir : {small_checkpoint(), kOdd}) {
     const auto one = open_ranks(dir, {});
     const LossSums expected = one->run(ids, {.mtp_weight = 0.3f}, 4096).value();
     const std::vector<float> gradients = gradients_of(*one);
@@ -176,33 +176,36 @@ void expect_gradients_of_one_rank(const std::string& dir, const MeshShape& shape
 
 TEST(TrainRanks, the_gradient_of_ranks_that_divide_every_matrix_is_that_of_one) {
   for (const MeshShape& shape : {MeshShape{.tp = 2}, {.tp = 4}, {.tp = 2, .dp = 2}}) {
-    expect_gradients_of_one_rank(kTiny, shape, 0.3f);
+    expect_gradients_of_one_rank(small_checkpoint(), shape, 0.3f);
   }
 }
 
 TEST(TrainRanks, the_gradient_of_ranks_that_share_the_experts_is_that_of_one) {
   for (const int ep : {3, 8}) {  // the last: more than there are sequences
-    expect_gradients_of_one_rank(kTiny, {.ep = ep, .dp = ep}, 0.3f);
+    expect_gradients_of_one_rank(small_checkpoint(), {.ep = ep, .dp = ep}, 0.3f);
   }
 }
 
 TEST(TrainRanks, the_gradient_of_ranks_that_share_each_sequence_is_that_of_one) {
-  expect_gradients_of_one_rank(kTiny, {.cp = 3, .dp = 3}, 0.3f);
-  expect_gradients_of_one_rank(kTiny, {.cp = 2, .ep = 2, .dp = 2}, 0.3f);
-  expect_gradients_of_one_rank(kTiny, {.tp = 2, .cp = 2, .dp = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.cp = 3, .dp = 3}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.cp = 2, .ep = 2, .dp = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .cp = 2, .dp = 2}, 0.3f);
   // Groups of shards, each with sequences of its own.
-  expect_gradients_of_one_rank(kTiny, {.cp = 2, .dp = 4}, 0.3f);
-  expect_gradients_of_one_rank(kTiny, {.cp = 2, .ep = 4, .dp = 4}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.cp = 2, .dp = 4}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.cp = 2, .ep = 4, .dp = 4}, 0.3f);
 }
 
 TEST(TrainRanks, the_gradient_of_ranks_that_divide_matrices_and_share_experts_is_that_of_one) {
-  expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 2}, 0.3f);
-  expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 4, .dp = 2}, 0.3f);
-  expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 4, .dp = 2}, 0.3f, {33});  // a shard has none
+  expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .ep = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .ep = 4, .dp = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .ep = 4, .dp = 2}, 0.3f,
+                               {33});  // a shard has none
   // The draft layer's loss of three tokens is one shard's, and two ranks of the other have no
   // rows of their own.
-  expect_gradients_of_one_rank(kTiny, {.tp = 4, .cp = 2, .ep = 8, .dp = 2}, 0.3f, {69, 3, 69});
-  expect_gradients_of_one_rank(kTiny, {.tp = 2, .cp = 2, .ep = 4, .pp = 2, .dp = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.tp = 4, .cp = 2, .ep = 8, .dp = 2}, 0.3f,
+                               {69, 3, 69});
+  expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .cp = 2, .ep = 4, .pp = 2, .dp = 2},
+                               0.3f);
 }
 
 TEST(TrainRanks, a_sequence_is_shared_by_more_ranks_than_it_has_tokens) {
@@ -226,7 +229,8 @@ TEST(TrainRanks, a_sequence_is_shared_by_more_ranks_than_it_has_tokens) {
 TEST(TrainRanks, the_gradient_of_stages_has_the_bits_of_one_rank) {
   const TokenSequences ids = some_tokens({40, 1, 17, 64, 9, 33, 50});
   // The latter has stages that begin with a layer without an indexer.
-  for (const std::string& dir : {kTiny, str(GLINT_SOURCE_DIR, "/tests/golden/glm52_sharing")}) {
+  for (const std::string& dir :
+       {small_checkpoint(), str(GLINT_SOURCE_DIR, "/tests/golden/glm52_sharing")}) {
     for (const int batch_tokens : {40, 4096}) {
       SCOPED_TRACE(str(dir, ", ", batch_tokens));
       const auto one = open_ranks(dir, {}), ranks = open_ranks(dir, {.pp = 3});
@@ -240,15 +244,16 @@ TEST(TrainRanks, the_gradient_of_stages_has_the_bits_of_one_rank) {
 }
 
 TEST(TrainRanks, the_gradient_of_stages_of_several_ranks_is_that_of_one) {
-  expect_gradients_of_one_rank(kTiny, {.pp = 2}, 0.3f);  // the draft layer lends the embedding
-  expect_gradients_of_one_rank(kTiny, {.tp = 2, .pp = 2}, 0.3f);
-  expect_gradients_of_one_rank(kTiny, {.ep = 2, .pp = 2, .dp = 2}, 0.3f);
-  expect_gradients_of_one_rank(kTiny, {.cp = 2, .pp = 2, .dp = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.pp = 2},
+                               0.3f);  // the draft layer lends the embedding
+  expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .pp = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.ep = 2, .pp = 2, .dp = 2}, 0.3f);
+  expect_gradients_of_one_rank(small_checkpoint(), {.cp = 2, .pp = 2, .dp = 2}, 0.3f);
 }
 
 // The last stage's gradient goes to the first, which steps.
 TEST(TrainRanks, the_gradient_of_stages_that_share_embedding_and_head_is_that_of_one) {
-  const TiedCheckpoint tied(kSmall), tiny(kTiny);
+  const TiedCheckpoint tied(kSmall), tiny(small_checkpoint());
   for (const float mtp : {0.0f, 0.3f}) {
     expect_gradients_of_one_rank(tied.dir(), {.pp = 2}, mtp);
     expect_gradients_of_one_rank(tied.dir(), {.tp = 2, .pp = 2}, mtp);
@@ -260,11 +265,11 @@ TEST(TrainRanks, the_gradient_of_stages_that_share_embedding_and_head_is_that_of
 
 TEST(TrainRanks, log_probabilities_over_ranks_have_the_bits_of_one_rank) {
   const std::vector<TrainSequence> sequences = plain(some_tokens({40, 17, 64, 9, 33}));
-  const auto expected = open_ranks(kTiny, {})->score(sequences, 0.7f, 100).value();
+  const auto expected = open_ranks(small_checkpoint(), {})->score(sequences, 0.7f, 100).value();
   for (const MeshShape& shape :
        {MeshShape{.dp = 2}, {.pp = 2}, {.cp = 2, .dp = 2}, {.cp = 2, .dp = 4}}) {
     SCOPED_TRACE(describe(shape));
-    const auto scores = open_ranks(kTiny, shape)->score(sequences, 0.7f, 100).value();
+    const auto scores = open_ranks(small_checkpoint(), shape)->score(sequences, 0.7f, 100).value();
     ASSERT_EQ(scores.size(), expected.size());
     for (std::size_t i = 0; i < scores.size(); ++i) {
       EXPECT_EQ(scores[i].served, expected[i].served) << i;
@@ -289,7 +294,7 @@ TEST(TrainRanks, a_rank_that_fails_ends_the_pass_of_all) {
   for (const MeshShape& shape :
        {MeshShape{.tp = 2}, {.ep = 2, .dp = 2}, {.cp = 2, .dp = 2}, {.tp = 2, .ep = 2}}) {
     parts = 0;
-    const auto divided = open_ranks(kTiny, shape);
+    const auto divided = open_ranks(small_checkpoint(), shape);
     const auto ended = divided->add(sequences, {}, 4, [&] { return ++parts < 6; });
     EXPECT_EQ(ended.error().message, "interrupted");
     EXPECT_EQ(parts, 6);
@@ -298,7 +303,7 @@ TEST(TrainRanks, a_rank_that_fails_ends_the_pass_of_all) {
   // Stages finish what was begun.
   for (const int before : {0, 1}) {
     parts = 0;
-    const auto stages = open_ranks(kTiny, {.pp = 3});
+    const auto stages = open_ranks(small_checkpoint(), {.pp = 3});
     EXPECT_EQ(stages->add(sequences, {}, 4, [&] { return ++parts <= before; }).error().message,
               "interrupted");
     EXPECT_EQ(stages->score(sequences, 1, 4, [] { return false; }).error().message, "interrupted");
@@ -435,9 +440,10 @@ TEST(Trainer, ranks_on_other_devices_have_the_bits_of_the_host) {
   for (const MeshShape& shape :
        {MeshShape{.tp = 2, .ep = 4, .dp = 2}, {.cp = 2, .pp = 2, .dp = 2}}) {
     SCOPED_TRACE(describe(shape));
-    const auto expected = open_ranks(kTiny, shape);
+    const auto expected = open_ranks(small_checkpoint(), shape);
     const auto late =
-        TrainRanks::open(options_of(kTiny, shape), late_backends(shape.num_ranks())).value();
+        TrainRanks::open(options_of(small_checkpoint(), shape), late_backends(shape.num_ranks()))
+            .value();
     ASSERT_TRUE(late->make_parameters().ok());
     EXPECT_EQ(late->run(ids, {.mtp_weight = 0.3f}, 70).value().nll,
               expected->run(ids, {.mtp_weight = 0.3f}, 70).value().nll);
@@ -457,7 +463,7 @@ std::vector<std::int64_t> optimizer_bytes(Trainer& trainer) {
 }
 
 TEST(Trainer, steps_over_ranks_are_those_of_one_and_divide_the_state) {
-  const auto one = open_trainer(kTiny, {});
+  const auto one = open_trainer(small_checkpoint(), {});
   learn(*one, 3);
   const std::vector<float> expected = weights_of(*one);
   const std::int64_t whole = optimizer_bytes(*one)[0];
@@ -465,7 +471,7 @@ TEST(Trainer, steps_over_ranks_are_those_of_one_and_divide_the_state) {
   for (const MeshShape& shape :
        {MeshShape{.dp = 3}, {.tp = 2, .dp = 2}, {.ep = 3, .dp = 3}, {.tp = 2, .ep = 4, .dp = 2}}) {
     SCOPED_TRACE(describe(shape));
-    const auto several = open_trainer(kTiny, shape);
+    const auto several = open_trainer(small_checkpoint(), shape);
     EXPECT_EQ(several->ranks().num_trained(), one->ranks().num_trained());
     learn(*several, 3);
     EXPECT_LT(relative_difference(expected, weights_of(*several)), 1e-5);
@@ -508,7 +514,7 @@ TEST(Trainer, ranks_compute_with_the_weights_that_are_written) {
   for (const MeshShape& shape : {MeshShape{.tp = 2}, {.ep = 2, .dp = 2}, {.tp = 2, .ep = 2}}) {
     SCOPED_TRACE(describe(shape));
     const TestDir out;
-    const auto trainer = open_trainer(kTiny, shape);
+    const auto trainer = open_trainer(small_checkpoint(), shape);
     learn(*trainer, 1);
     ASSERT_TRUE(trainer->save(out.path(), Json::Object{}).ok());
     const auto read =
@@ -524,10 +530,10 @@ TEST(Trainer, ranks_compute_with_the_weights_that_are_written) {
 
 TEST(Trainer, a_checkpoint_goes_on_over_other_ranks) {
   const TestDir out;
-  const auto whole = open_trainer(kTiny, {});
+  const auto whole = open_trainer(small_checkpoint(), {});
   learn(*whole, 4);
   const MeshShape shape = {.tp = 2};
-  const auto first = open_trainer(kTiny, shape);
+  const auto first = open_trainer(small_checkpoint(), shape);
   learn(*first, 2);
   ASSERT_TRUE(first->save(out.path(), Json::Object{}).ok());
   learn(*first, 2);
@@ -563,15 +569,16 @@ TEST(TrainRanks, that_share_sequences_count_what_these_have_in_common) {
     sequences.push_back(some_tokens({60})[0]);
     sequences.back().resize(70, answer);
   }
-  const auto pair = open_ranks(kTiny, {.cp = 2, .dp = 2});
+  const auto pair = open_ranks(small_checkpoint(), {.cp = 2, .dp = 2});
   EXPECT_EQ(pair->num_batches(plain(sequences), 210, false), 2 * 2);
   const BatchShape most = shape_of(210, 3, 70, false);
   const auto trial = PassTrial::make(pair->model(0), pair->tape(0)).value();
   ASSERT_TRUE(pair->add(plain(sequences), {}, 210).ok());
   EXPECT_LE(pair->pass(0).used_memory().total(), trial->run(most, false).value().total());
   // Both pairs get as many.
-  EXPECT_EQ(open_ranks(kTiny, {.cp = 2, .dp = 4})->num_batches(plain(sequences), 210, false),
-            2 * 2);
+  EXPECT_EQ(
+      open_ranks(small_checkpoint(), {.cp = 2, .dp = 4})->num_batches(plain(sequences), 210, false),
+      2 * 2);
 }
 
 TEST(TrainRanks, take_the_memory_that_they_planned) {
@@ -582,7 +589,7 @@ TEST(TrainRanks, take_the_memory_that_they_planned) {
     SCOPED_TRACE(describe(shape));
     const BatchShape batch = shape_of(sequences, shape.cp == 1, false, true);
     for (const bool reserves : {false, true}) {
-      const auto ranks = open_ranks(kTiny, shape);
+      const auto ranks = open_ranks(small_checkpoint(), shape);
       if (reserves) {
         ASSERT_TRUE(ranks->reserve(batch).ok());
       }

@@ -16,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "model/backends_under_test.h"
 #include "ops/testing/late_ops.h"
+#include "train/small_checkpoint.h"
 #include "train/testing.h"
 
 namespace glint {
@@ -87,7 +88,7 @@ TEST(Trainer, what_is_saved_computes_the_same_bits) {
 // One whose memory the host may not read, and where everything is done as late as it may be.
 TEST(Trainer, a_large_state_is_read_as_it_was_written) {
   const TestDir out;
-  const auto trainer = open(kTiny);
+  const auto trainer = open(small_checkpoint());
   const std::string answers((std::size_t{256} << 20) + 1, '1');
   ASSERT_TRUE(trainer->save(out.path(), answers).ok());
   const Result<Json> state = open(out / "step-0")->restore(out / "step-0");
@@ -109,7 +110,7 @@ TEST(Trainer, another_device_gives_the_bits_of_the_host) {
 TEST(Trainer, two_halves_are_the_whole) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const TestDir out;
-    const auto whole = open(kTiny, dtype);
+    const auto whole = open(small_checkpoint(), dtype);
     learn(*whole, 2);
     ASSERT_TRUE(whole->save(out.path(), Json::Object{{"seed", 7}}).ok());
     learn(*whole, 2);
@@ -243,7 +244,7 @@ TEST(Trainer, memory_that_ends_in_a_pass_ends_the_pass) {
     }
     std::vector<char> more_than_there_is;
   } loss;
-  const auto trainer = open(kTiny);
+  const auto trainer = open(small_checkpoint());
   EXPECT_EQ(trainer->pass().add(some_sequences(0), {.loss = &loss}, 64).error().message,
             "no memory is left for a batch; a smaller --batch-tokens needs less");
 }
