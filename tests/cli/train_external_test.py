@@ -20,19 +20,22 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "server"))
 from program import GLINT, check, output, refused, run
 from served import Served, until
+from small_model import make_small_model
 
 TINY, PROBLEMS = sys.argv[2], pathlib.Path(sys.argv[3]) / "train.jsonl"
 SERVE = (GLINT, "serve")
+place = tempfile.TemporaryDirectory()
+MODEL = make_small_model(TINY, pathlib.Path(place.name) / "model")  # where weights that have learned are not needed
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
 
 
-def train(out, *args, servers=(), problems=PROBLEMS, rounds=2, length=16):
-    return ("train", "grpo", TINY, "--prompt-data", problems, "--rm-type", "deterministic_random", "--save", out, "--num-rollout", rounds,
-            "--rollout-batch-size", 3, "--n-samples-per-prompt", 4, "--rollout-max-response-len", length, "--threads", 2, "--lr", "1e-4", *args,
+def train(out, *args, servers=(), problems=PROBLEMS, rounds=2, length=16, threads=1, model=MODEL):
+    return ("train", "grpo", model, "--prompt-data", problems, "--rm-type", "deterministic_random", "--save", out, "--num-rollout", rounds,
+            "--rollout-batch-size", 3, "--n-samples-per-prompt", 4, "--rollout-max-response-len", length, "--threads", threads, "--lr", "1e-4", *args,
             *(word for server in servers for word in ("--rollout-external-engine-addrs", getattr(server, "url", server))))
 
 
-def serve(*args, model=TINY, port=0):
+def serve(*args, model=MODEL, port=0):
     return Served(SERVE, model, "--threads", 1, "--max-model-len", "1k", "--kv-cache-tokens", 16384, *args, port=port)
 
 
@@ -65,19 +68,19 @@ def bits_are_those_of_the_engine_in_process(tmp):
     program.write_text("import json, sys\nfor line in sys.stdin:\n    print(json.dumps('11 degrees'), flush=True)\n")
     kinds = {"plain": ("--eval-prompt-data", f"{PROBLEMS}@[0:3]", "--n-samples-per-eval-prompt", 2, "--eval-temperature", 0),
              "partial": ("--over-sampling-batch-size", 5, "--partial-rollout", "--use-rollout-routing-replay", "--rollout-temperature", "1.2"),
-             "async": ("--async-rollout", "--over-sampling-batch-size", 4, "--pp", 2, "--ranks", "processes"),
-             "tools": ("--generate-tool-command", f"{sys.executable} {program}", "--rollout-top-k", 50)}
-    compare(tmp, kinds, data, TINY)
+             "async": ("--async-rollout", "--over-sampling-batch-size", 4, "--pp", 2, "--ranks", "processes")}
+    compare(tmp, kinds, data, MODEL, MODEL)
+    compare(tmp, {"tools": ("--generate-tool-command", f"{sys.executable} {program}", "--rollout-top-k", 50)}, data, TINY, TINY)
     fp8 = tmp / "fp8-checkpoint"
-    output("quantize", TINY, fp8, "--format", "fp8")
-    compare(tmp, {"fp8": ("--fp8-rollout", "--parity-gate", "0.03")}, data, fp8)
+    output("quantize", MODEL, fp8, "--format", "fp8")
+    compare(tmp, {"fp8": ("--fp8-rollout", "--parity-gate", "1")}, data, MODEL, fp8)
 
 
-def compare(tmp, kinds, data, model):
-    with serve(model=model) as one, serve("--spec", "mtp:2", "--max-num-seqs", 3, model=model) as two:
+def compare(tmp, kinds, data, model, served):
+    with serve(model=served) as one, serve("--spec", "mtp:2", "--max-num-seqs", 3, model=served) as two:
         for name, args in kinds.items():
             args = (*args, "--save-interval", 0)
-            how = {"length": 48 if name in ("partial", "tools") else 16, "problems": data if name == "tools" else PROBLEMS}
+            how = {"model": model, "threads": 2 if "--pp" in args else 1, "length": 48 if name in ("partial", "tools") else 16, "problems": data if name == "tools" else PROBLEMS}
             here = output(*train(tmp / name, *args, **how))
             for servers in ((one,), (one, two)) if name == "plain" else ((one, two),):
                 out = tmp / f"{name}-{len(servers)}"
@@ -93,9 +96,9 @@ def compare(tmp, kinds, data, model):
 
 
 def ranks_answer(tmp):
-    output(*train(tmp / "here", "--tp", 2))
+    output(*train(tmp / "here", "--tp", 2, threads=2))
     with serve("--tp", 2, "--threads", 2) as server:
-        text = output(*train(tmp / "there", "--tp", 2, servers=(server,)))
+        text = output(*train(tmp / "there", "--tp", 2, threads=2, servers=(server,)))
         check(text.count("parity: 0 of ") == 2, "parity", text)
         same_run(tmp / "here", tmp / "there")
         refused(*train(tmp / "tp1", servers=(server,)), words=["log-probabilities"], on_stdout=True)
@@ -106,14 +109,14 @@ def answering(server):
 
 
 def a_server_that_is_killed_or_hangs_loses_nothing(tmp):
-    long = {"length": 240, "rounds": 2}
+    long = {"length": 240, "rounds": 2, "model": TINY}
     output(*train(tmp / "here", **long))
 
     def begin(out, *args, servers):
         command = [GLINT, *map(str, train(tmp / out, *args, servers=servers, **long))]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    with serve() as one, serve() as two:
+    with serve(model=TINY) as one, serve(model=TINY) as two:
         with begin("others", servers=(one, two)) as process:
             until("it answers", lambda: answering(two) > 0)
             two.end(signal.SIGKILL)
@@ -121,7 +124,7 @@ def a_server_that_is_killed_or_hangs_loses_nothing(tmp):
         check(process.returncode == 0 and text.count("parity: 0 of ") == 2, "the other answers", text + said)
         check(f"go to others: {two.url}" in said or two.url.split("//")[1] in said, "it is named", said)
         same_run(tmp / "here", tmp / "others")
-    with serve() as one, serve() as hung:
+    with serve(model=TINY) as one, serve(model=TINY) as hung:
         with begin("hung", "--rollout-external-timeout", 15, servers=(one, hung)) as process:
             until("it answers", lambda: answering(hung) > 0)
             hung.process.send_signal(signal.SIGSTOP)
@@ -137,14 +140,14 @@ def a_server_that_is_killed_or_hangs_loses_nothing(tmp):
         with begin("back", servers=(one,)) as process:
             until("it answers", lambda: answering(one) > 0)
             one.end(signal.SIGKILL)
-            with serve(port=port):
+            with serve(model=TINY, port=port):
                 text, said = process.communicate(timeout=300)
         check(process.returncode == 0 and "answers again" in said, "it goes on", text + said)
         same_run(tmp / "here", tmp / "back")
     # The only one, which stays away.
     for seconds in (2, 20):  # longer where new weights are late
         shutil.rmtree(tmp / "away", ignore_errors=True)
-        with serve() as three:
+        with serve(model=TINY) as three:
             with begin("away", "--rollout-external-timeout", seconds, servers=(three,)) as process:
                 for line in process.stdout:
                     if "round 1 of 2" in line:
@@ -156,7 +159,7 @@ def a_server_that_is_killed_or_hangs_loses_nothing(tmp):
             break
     check(process.returncode == 2 and "saved" in text and f"after {seconds}.0 s (--rollout-external-timeout) there is no server" in said, "the end", text + said)
     check((tmp / "away/latest_checkpointed_iteration.txt").read_text() == "1\n", "round 1 is saved")
-    with serve() as four:
+    with serve(model=TINY) as four:
         output(*train(tmp / "away", "--resume", servers=(four,), **long))
     same_run(tmp / "here", tmp / "away")
 
@@ -222,13 +225,13 @@ def what_lies_is_named(tmp):
 
 def what_does_not_fit_is_refused(tmp):
     other = tmp / "other"
-    shutil.copytree(TINY, other)
+    shutil.copytree(MODEL, other)
     config = json.loads((other / "config.json").read_text())
     config["rms_norm_eps"] *= 2
     (other / "config.json").write_text(json.dumps(config))
     with serve(model=other) as server:
         refused(*train(tmp / "out", servers=(server,)), words=[server.url, "is of another model than"], on_stdout=True)
-    shutil.copy(f"{TINY}/config.json", other)
+    shutil.copy(f"{MODEL}/config.json", other)
     tokens = json.loads((other / "tokenizer.json").read_text())
     vocabulary = tokens["model"]["vocab"]
     a, b = list(vocabulary)[-2:]
@@ -239,7 +242,7 @@ def what_does_not_fit_is_refused(tmp):
     with serve() as server:
         key = train(tmp / "out", servers=(server,))
         refused(*key, "--rollout-max-response-len", 1000, words=[server.url, "takes 1000 tokens"], on_stdout=True)
-        check(server.request("/update_weights_from_disk", {"model_path": TINY, "checksum": "1"})[0] == 400, "a wrong checksum")
+        check(server.request("/update_weights_from_disk", {"model_path": MODEL, "checksum": "1"})[0] == 400, "a wrong checksum")
     with serve("--api-key", "secret") as server:
         refused(*train(tmp / "out", servers=(server,)), words=[server.url, "401", "GLINT_API_KEY"], on_stdout=True)
         output(*train(tmp / "keyed", rounds=1, servers=(server,)), env={"GLINT_API_KEY": "secret"})

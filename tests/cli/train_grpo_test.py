@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """glint train grpo as a user runs it: it learns, gives the same bits again and when resumed, ends well on SIGTERM, and refuses.
 
-    train_grpo_test.py build/release/glint models/glm5-tiny models/rl
+    train_grpo_test.py build/release/glint models/glm5-tiny models/rl [TEST...]
 """
 
 import http.server
@@ -21,8 +21,11 @@ import urllib.request
 
 from event_files import scalars
 from program import GLINT, check, output, refused, run, succeed
+from small_model import make_small_model
 
 TINY, DATA = sys.argv[2], pathlib.Path(sys.argv[3])
+place = tempfile.TemporaryDirectory()
+MODEL = make_small_model(TINY, pathlib.Path(place.name) / "model")  # where weights that have learned are not needed
 WEIGHTS = ("model.safetensors", "optimizer/master.safetensors", "optimizer/exp_avg.safetensors", "optimizer/exp_avg_sq.safetensors")
 SMALL = ("--rollout-batch-size", 2, "--n-samples-per-prompt", 4, "--rollout-max-response-len", 24)
 
@@ -35,7 +38,7 @@ def sums(tmp, name):
     return path
 
 
-def train(data, save, *args, rm_type="deepscaler", model=TINY):
+def train(data, save, *args, rm_type="deepscaler", model=MODEL):
     return ("train", "grpo", model, "--prompt-data", data, "--rm-type", rm_type, "--save", save, *args)
 
 
@@ -85,7 +88,7 @@ def what_is_frozen_stays(before, after):
 def it_learns_and_goes_on_bit_for_bit(tmp):
     def run(save, *args):
         return output(*train(sums(tmp, "train.jsonl"), save, "--num-rollout", 3, "--rollout-batch-size", 12,
-                             "--rollout-max-response-len", 100, "--lr", "4e-4", "--save-interval", 2, *args))
+                             "--rollout-max-response-len", 100, "--lr", "4e-4", "--save-interval", 2, *args, model=TINY))
 
     whole, halves = tmp / "whole", tmp / "halves"
     text = run(whole, "--eval-prompt-data", sums(tmp, "eval.jsonl"), "--n-samples-per-eval-prompt", 4, "--threads", 2)
@@ -175,7 +178,7 @@ def every_loss_runs(tmp):
         steps = lines[1]["step"]
         check(steps == (4, 8, 2)[number], "steps of two rounds", lines)
         check((out / f"step-{steps // 2}").exists(), "an epoch's end is saved")
-        check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(TINY) / "model.safetensors").read_bytes(), "it moves")
+        check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(MODEL) / "model.safetensors").read_bytes(), "it moves")
     notes = (("--advantage-estimator", "cispo"), "--eps-clip 0.2 bounds the weights of cispo below"), (("--kl-loss-type", "k3"), "--kl-loss-type k3 counts nothing"), \
         (("--n-samples-per-eval-prompt", 4), "--n-samples-per-eval-prompt 4 counts nothing")
     for number, (args, words) in enumerate(notes):
@@ -242,7 +245,7 @@ def answers_in_fp8_are_corrected(tmp):
     """Without its correction the engine's numbers would end the run; routes that are replayed bring them nearer."""
     def line(name, *args):
         return train(sums(tmp, "train.jsonl"), tmp / name, "--num-rollout", 1, "--rollout-batch-size", 4, "--rollout-max-response-len", 60,
-                     "--fp8-rollout", "--parity-gate", 0.03, "--parity-samples", 32, *args, rm_type="deterministic_random")
+                     "--fp8-rollout", "--parity-gate", 0.03, "--parity-samples", 32, *args, rm_type="deterministic_random", model=TINY)
 
     def run(name, *args):
         output(*line(name, *args))
@@ -281,7 +284,7 @@ def drafts_change_nothing(tmp):
     """The MTP layer guesses, and answers, log-probabilities and weights have the same bits."""
     data = sums(tmp, "train.jsonl")
     for name, args in (("plain", ()), ("drafts", ("--spec", "mtp:3"))):
-        text = output(*train(data, tmp / name, "--num-rollout", 2, "--lr", 1e-4, *SMALL, "--parity-samples", 8, *args, rm_type="deterministic_random"))
+        text = output(*train(data, tmp / name, "--num-rollout", 2, "--lr", 1e-4, *SMALL, "--parity-samples", 8, *args, rm_type="deterministic_random", model=TINY))
         check(text.count("parity: 0 of ") == 2, "parity", text)
     lines = rounds(tmp / "drafts")[0]
     check(all(0 < line["rollout/spec_accept_rate"] < 1 for line in lines), "drafts are accepted", lines)
@@ -402,16 +405,16 @@ def answers_call_tools(tmp):
                                              "--parity-samples", 8, "--generate-tool-command", f"{sys.executable} {tmp / 'tool.py'}")
     for name, more in (("tools", ()), ("routes", ("--use-rollout-routing-replay",))):
         out = tmp / name
-        text = output(*train(data, out, *args, *more, rm_type="deterministic_random"))
+        text = output(*train(data, out, *args, *more, rm_type="deterministic_random", model=TINY))
         line, answers = rounds(out)[0][0], samples(out)
         check("parity: 0 of " in text and line["parity/tokens"] < 8 * line["rollout/response_len/mean"], "tokens of tools are left out", line)
         check(1 < line["rollout/turns"] <= 3, "turns", line)
         check(any("</tool_call><|observation|><tool_response>It is 11 degrees, Paris</tool_response><|assistant|><think>" in one["answer"] for one in answers),
               "the result stands after the call", answers)
-    output(*train(data, tmp / "one", *args, "--generate-max-turns", 1, "--eval-prompt-data", data, "--n-samples-per-eval-prompt", 1, rm_type="deterministic_random"))
+    output(*train(data, tmp / "one", *args, "--generate-max-turns", 1, "--eval-prompt-data", data, "--n-samples-per-eval-prompt", 1, rm_type="deterministic_random", model=TINY))
     check(rounds(tmp / "one")[0][0]["rollout/turns"] == 1, "calls of the last turn are not run", rounds(tmp / "one"))
     check(samples(tmp / "one")[0]["answer"].endswith("</tool_call>"), "and stay in it", samples(tmp / "one"))
-    refused(*train(data, tmp / "ended", *args[:-1], "true", rm_type="deterministic_random"),
+    refused(*train(data, tmp / "ended", *args[:-1], "true", rm_type="deterministic_random", model=TINY),
             words=["--generate-tool-command", "ended instead of answering"], on_stdout=True)
 
 
@@ -425,7 +428,7 @@ def answers_have_a_form(tmp):
     for name, form, pattern in forms:
         out = tmp / name
         text = output(*train(data, out, "--num-rollout", 1, "--rollout-batch-size", 2, "--n-samples-per-prompt", 4, "--rollout-max-response-len", 100,
-                             "--parity-samples", 8, *form, "--rm-command", f"{sys.executable} {program} '{pattern}'", rm_type="remote_rm"))
+                             "--parity-samples", 8, *form, "--rm-command", f"{sys.executable} {program} '{pattern}'", rm_type="remote_rm", model=TINY))
         line = rounds(out)[0][0]
         check("parity: 0 of " in text and line["rollout/truncated_ratio"] < 1, "it ends", line)
         check(abs(line["rollout/raw_reward"] - 2.5 * (1 - line["rollout/truncated_ratio"])) < 1e-9, "what is whole has its form", line)
@@ -436,18 +439,19 @@ def a_reference_model_holds_back(tmp):
         output(*train(sums(tmp, "train.jsonl"), tmp / name, "--num-rollout", 3, "--lr", 1e-3, *SMALL, *args, rm_type="deterministic_random"))
         return rounds(tmp / name)[0]
 
+    free = run("free")
     for kind in ("k2", "k3"):
-        free, held = run("free" + kind), run("held" + kind, "--kl-loss-coef", 1, "--kl-loss-type", kind)
+        held = run("held" + kind, "--kl-loss-coef", 1, "--kl-loss-type", kind)
         check("train/kl_loss" not in free[0] and held[0]["train/kl_loss"] == 0 and held[2]["train/kl_loss"] > 0, "KL", held)
         check([line["train/grad_norm"] for line in held] != [line["train/grad_norm"] for line in free], "it counts", (free, held))
-    other = run("other", "--kl-loss-coef", 1, "--ref-load", tmp / "freek2/step-3")
+    other = run("other", "--kl-loss-coef", 1, "--ref-load", tmp / "free/step-3")
     check(other[0]["train/kl_loss"] != 0, "another reference", other)
     goes_on = train(tmp / "train.jsonl", tmp / "other", "--num-rollout", 3, "--lr", 1e-3, *SMALL, "--kl-loss-coef", 1, "--resume", rm_type="deterministic_random")
-    refused(*goes_on, words=[f"the reference model is {TINY}", "other weights"])
-    learned = tmp / "freek3/step-3"
-    refused(*train(tmp / "train.jsonl", tmp / "freek2", "--num-rollout", 3, *SMALL, "--resume", model=learned, rm_type="deterministic_random"),
-            words=["freek2 began with another model than", str(learned), "another --save"])
-    shutil.copytree(tmp / "freek2/step-3", tmp / "copied")
+    refused(*goes_on, words=[f"the reference model is {MODEL}", "other weights"])
+    learned = tmp / "heldk3/step-3"
+    refused(*train(tmp / "train.jsonl", tmp / "free", "--num-rollout", 3, *SMALL, "--resume", model=learned, rm_type="deterministic_random"),
+            words=["free began with another model than", str(learned), "another --save"])
+    shutil.copytree(tmp / "free/step-3", tmp / "copied")
     check("3 rounds already" in output(*goes_on, "--ref-load", tmp / "copied"), "the same weights elsewhere")
 
 
@@ -483,7 +487,7 @@ def too_little_memory_is_told_before_the_first_round(tmp):
     args = ("--num-rollout", 1, "--n-samples-per-prompt", 4, "--rollout-max-response-len", 100, "--num-steps-per-rollout", 64,
             "--rollout-temperature", 0.9, "--threads", 2)
     limit = 1200 << 20
-    refused(*train(sums(tmp, "train.jsonl"), tmp / "small", *args), words=["batches of 8,192 tokens", "are free; a smaller --batch-tokens"],
+    refused(*train(sums(tmp, "train.jsonl"), tmp / "small", *args, model=TINY), words=["batches of 8,192 tokens", "are free; a smaller --batch-tokens"],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
 
 
@@ -523,16 +527,19 @@ def another_program_grades(tmp):
     check(done.returncode == 2 and "127.0.0.1" in done.stderr and re.search(r"\(asked [23] times\)", done.stderr), "nobody answers", done.stderr)
     # SIGTERM does not wait for one that thinks, whether training waits for it or goes on beside it.
     thinks = tmp / "thinks.py"
-    thinks.write_text("import sys, time\nfor i, line in enumerate(sys.stdin):\n    time.sleep(0 if i < int(sys.argv[1]) else 600)\n    print(i % 2, flush=True)\n")
+    thinks.write_text("import pathlib, sys, time\nfor i, line in enumerate(sys.stdin):\n    if i == int(sys.argv[1]):\n"
+                      "        pathlib.Path(sys.argv[2]).touch()\n        time.sleep(600)\n    print(i % 2, flush=True)\n")
     for name, more, answers in (("thinks", (), 8), ("beside", ("--async-rollout",), 16)):
         def begin(thinks_after, *args):
-            return train(sums(tmp, "train.jsonl"), tmp / name, *SMALL, "--rm-command", f"{sys.executable} {thinks} {thinks_after}", "--rm-timeout", 500,
+            return train(sums(tmp, "train.jsonl"), tmp / name, *SMALL, "--rm-command", f"{sys.executable} {thinks} {thinks_after} {tmp / name}.asked", "--rm-timeout", 500,
                          "--save-interval", 0, *more, *args, rm_type="remote_rm")
 
         with subprocess.Popen([GLINT, *map(str, begin(answers, "--num-rollout", 9))], stdout=subprocess.PIPE, text=True) as process:
             while "round 1 of" not in process.stdout.readline():
                 check(process.poll() is None, "it ended")
-            time.sleep(3)  # by then it is asked
+            while not (tmp / f"{name}.asked").exists():
+                check(process.poll() is None, "it ended")
+                time.sleep(0.02)
             process.send_signal(signal.SIGTERM)
             text, _ = process.communicate(timeout=60)
         done = int((tmp / name / "latest_checkpointed_iteration.txt").read_text())
@@ -632,8 +639,11 @@ def wrong_input_is_refused(tmp):
     check(not save.exists(), "a refused run leaves nothing")
 
 
-for test in (wrong_input_is_refused, too_little_memory_is_told_before_the_first_round, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing, drafts_learn, unfinished_answers_go_on, answers_are_made_ahead,
-             answers_call_tools, answers_have_a_form,
-             one_seed_gives_one_result, ranks_share_the_training, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
+tests = (wrong_input_is_refused, too_little_memory_is_told_before_the_first_round, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected,
+         answers_in_nvfp4, drafts_change_nothing, drafts_learn, unfinished_answers_go_on, answers_are_made_ahead, answers_call_tools, answers_have_a_form,
+         one_seed_gives_one_result, ranks_share_the_training, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit)
+for test in (one for one in tests if one.__name__ in sys.argv[4:] or len(sys.argv) == 4):
     with tempfile.TemporaryDirectory() as tmp:
+        begin = time.monotonic()
         test(pathlib.Path(tmp))
+        print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
