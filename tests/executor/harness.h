@@ -24,7 +24,7 @@ inline constexpr bool kSanitized = false;
 inline const std::string kModelDir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 
 inline std::unique_ptr<LoadedModel> load_model(
-    const std::string& dir, std::unique_ptr<Backend> backend = best_backend().make(2)) {
+    const std::string& dir, std::unique_ptr<Backend> backend = best_backend().make(1)) {
   auto model = LoadedModel::load({.dir = dir, .with_mtp = true}, std::move(backend));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();

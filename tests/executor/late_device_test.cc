@@ -8,9 +8,9 @@
 namespace glint {
 namespace {
 
-std::unique_ptr<LoadedModel> load_host() { return load_model(kModelDir, host_backend().make(2)); }
+std::unique_ptr<LoadedModel> load_host() { return load_model(kModelDir, host_backend().make(1)); }
 std::unique_ptr<LoadedModel> load_late() {
-  return load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+  return load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(1)));
 }
 
 TEST(LateDevice, gives_the_bits_of_the_host) {

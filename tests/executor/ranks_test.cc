@@ -52,7 +52,7 @@ Group load_group(int tp) { return load_group({.tp = tp, .reduce_slices = kSlices
 
 const std::vector<Request>& requests() {
   static const std::vector<Request> list = [] {
-    std::vector<Request> all = mixed_requests(6, 50, kSanitized ? 20 : 60);
+    std::vector<Request> all = mixed_requests(6, 50, 36);  // they end on their second page
     all[0].want = {.top_logprobs = 2, .prompt_logprobs = 1};
     all[1].want = {.routed_experts = true, .selected_keys = true};
     return all;
