@@ -17,22 +17,25 @@ import tempfile
 import time
 
 from program import GLINT, check, output, refused
+from small_model import make_small_model
 
 TINY, PROBLEMS = sys.argv[2], pathlib.Path(sys.argv[3]) / "train.jsonl"
+place = tempfile.TemporaryDirectory()
+MODEL = make_small_model(TINY, pathlib.Path(place.name) / "model")  # where weights that have learned, and their size, do not matter
 EXAMPLES = [{"prompt": f"What is {a} + {a}?", "completion": f" It is {2 * a}."} for a in range(6)]
 FOREVER = ("--steps", 100000)
 EVAL = ("--eval-prompt-data", f"{PROBLEMS}@[0:4]", "--n-samples-per-eval-prompt", 2)
 
 
-def sft(tmp, out, *args, ranks="processes", model=TINY):
+def sft(tmp, out, *args, ranks="processes", model=MODEL):
     data = tmp / "data.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in EXAMPLES))
     return ("train", "sft", "--data", data, "--out", tmp / out, "--global-batch-size", 4, "--lr", "1e-3", "--threads", 2,
             "--ranks", ranks, *args, "--", model)
 
 
-def grpo(tmp, out, ranks, *args):
-    return ("train", "grpo", TINY, "--prompt-data", PROBLEMS, "--rm-type", "deterministic_random", "--save", tmp / out, "--num-rollout", 2,
+def grpo(tmp, out, ranks, *args, model=MODEL):
+    return ("train", "grpo", model, "--prompt-data", PROBLEMS, "--rm-type", "deterministic_random", "--save", tmp / out, "--num-rollout", 2,
             "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--rollout-max-response-len", 12, "--threads", 2, "--lr", "1e-4",
             "--ranks", ranks, *args)
 
@@ -82,9 +85,9 @@ def losses(out):
 
 def a_killed_rank_costs_time_alone(tmp, out, *more):
     shutil.rmtree(tmp / out, ignore_errors=True)
-    with start(*sft(tmp, out, *more, "--save-interval", 2)) as process:
+    with start(*sft(tmp, out, *more, "--save-interval", 10)) as process:
         first = pids_of(process)
-        read_to(process, "step 3 of 6")
+        read_to(process, "step 12 of 40")
         with contextlib.suppress(ProcessLookupError):
             os.kill(first[1], signal.SIGKILL)
         begin = time.monotonic()
@@ -103,10 +106,10 @@ def a_killed_rank_costs_time_alone(tmp, out, *more):
 def the_bits_are_those_of_threads_also_after_a_kill(tmp):
     for layout in (("--dp", 2), ("--tp", 2, "--pp", 2, "--threads", 4)):
         name = layout[0]
-        more = (*layout, "--steps", 6)
+        more = (*layout, "--steps", 40)
         output(*sft(tmp, f"threads{name}", *more, ranks="threads"))
         in_time(a_killed_rank_costs_time_alone, tmp, f"killed{name}", *more)
-        same_files(tmp / f"threads{name}/step-6", tmp / f"killed{name}/step-6")
+        same_files(tmp / f"threads{name}/step-40", tmp / f"killed{name}/step-40")
         check(losses(tmp / f"threads{name}") == losses(tmp / f"killed{name}"), "the log")
 
 
@@ -123,7 +126,7 @@ def rewards_train_the_same_bits(tmp):
     memory, references = {}, {}
     for name, more in kinds.items():
         for ranks in ("threads", "processes"):
-            text = output(*grpo(tmp, f"{name}-{ranks}", ranks, *more))
+            text = output(*grpo(tmp, f"{name}-{ranks}", ranks, *more, model=TINY))
             check(text.count("parity: 0 of ") == (0 if name == "fp8" else 2), "parity", text)
         check(("dp send " in text) == (name in ("kl", "experts")), "the second shard answers", text)
         references[name] = [float(size) for size in re.findall(r", reference ([\d.]+) MiB", text)]
@@ -174,7 +177,7 @@ def a_signal_cuts_an_evaluation_off(tmp, *long):
 
 def answers_are_cut_off(tmp):
     """Ranks are killed, and ended, while they answer."""
-    long = ("--tp", 2, "--entropy-coef", "0.1", *EVAL, "--eval-interval", 1, "--eval-max-response-len", 300, "--rollout-regex", "[a-z]{4000}")
+    long = ("--tp", 2, "--entropy-coef", "0.1", *EVAL, "--eval-interval", 1, "--eval-max-response-len", 600, "--rollout-regex", "[a-z]{4000}")
     output(*grpo(tmp, "whole", "threads", *long, "--eval-max-response-len", 12))
     in_time(a_kill_cuts_an_evaluation_off, tmp, *long)
     same_files(tmp / "whole/step-2", tmp / "killed/step-2")
@@ -220,7 +223,7 @@ def as_rank(rank, port):
     return {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
-def launched(tmp, out, *args, model=TINY, places=(".", ".")):
+def launched(tmp, out, *args, model=MODEL, places=(".", ".")):
     with socket.socket() as one:
         one.bind(("", 0))
         port = one.getsockname()[1]
@@ -261,10 +264,10 @@ def a_rank_that_freezes_or_ends_before_all_have_met_is_lost(tmp):
 
 
 def launched_ranks_are_one_run_and_end_together(tmp):
-    for process in launched(tmp, "launched", "--steps", 6):
+    for process in launched(tmp, "launched", "--steps", 40):
         text, said = process.communicate(timeout=120)
         check(process.returncode == 0 and said == "", "it ends well", said)
-    same_files(tmp / "threads--dp/step-6", tmp / "launched/step-6")
+    same_files(tmp / "threads--dp/step-40", tmp / "launched/step-40")
     for process in [*launched(tmp, "launched"), *launched(tmp, "launched")]:
         said = process.communicate(timeout=60)[1]
         check(process.returncode == 2 and "holds a run already" in said, "all refuse alike", said)
@@ -285,7 +288,7 @@ def launched_ranks_are_one_run_and_end_together(tmp):
     # Another machine's files, which here another folder holds.
     places = [tmp / "first", tmp / "second"]
     for place in places:
-        shutil.copytree(TINY, place)
+        shutil.copytree(MODEL, place)
     with open(places[1] / "model.safetensors", "r+b") as file:
         file.seek(8 + int.from_bytes(file.read(8), "little"))
         file.write(bytes(8))
@@ -304,4 +307,4 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
         for out in pathlib.Path(folder).iterdir():
             if out.is_dir() and out.name != "threads--dp":
-                shutil.rmtree(out)  # a checkpoint takes 300 MB
+                shutil.rmtree(out)
