@@ -360,22 +360,22 @@ def answers_are_made_ahead(tmp):
     """One step off policy: the same bits each time, also over a crash; answers are verified by the weights that gave them."""
     data, args = sums(tmp, "train.jsonl"), ("--num-rollout", 3, "--lr", 1e-3, *SMALL, "--seed", 1, "--parity-samples", 8, "--save-interval", 2, "--async-rollout")
     out = tmp / "ahead"
-    text = output(*train(data, out, *args, "--threads", 2, rm_type="deterministic_random"))
+    text = output(*train(data, out, *args, "--threads", 2, rm_type="deterministic_random", model=TINY))
     check(text.count("parity: 0 of ") == 3, "parity", text)
     lines = rounds(out)[0]
     check([line["rollout/avg_staleness"] for line in lines] == [0, 1, 1], "one round old", lines)
     check(abs(lines[0]["train/ppo_kl"]) < 1e-9 < abs(lines[1]["train/ppo_kl"]), "ratios are to the weights that answered", lines)
     expected, again = killed_after(out, 2)
-    output(*train(data, out, *args, "--resume", "--threads", 1, "--max-num-seqs", 3, rm_type="deterministic_random"))
+    output(*train(data, out, *args, "--resume", "--threads", 1, "--max-num-seqs", 3, rm_type="deterministic_random", model=TINY))
     same_weights(expected, again)
     check(rounds(out)[0][2]["rollout/raw_reward"] == lines[2]["rollout/raw_reward"], "the same answers", rounds(out))
     both = tmp / "both"
-    output(*train(data, both, *args, "--over-sampling-batch-size", 4, "--partial-rollout", "--max-weight-staleness", 1, rm_type="deterministic_random"))
+    output(*train(data, both, *args, "--over-sampling-batch-size", 4, "--partial-rollout", "--max-weight-staleness", 1, rm_type="deterministic_random", model=TINY))
     check(max(line["rollout/max_staleness"] for line in rounds(both)[0]) == 1, "the bound holds", rounds(both))
     # Answers ahead that nobody grades end the run; the round that trained meanwhile is done, and is not trained twice.
     grader = tmp / "grader.py"
     grader.write_text("import sys\nfor i, line in zip(range(int(sys.argv[1])), sys.stdin):\n    print(len(line) % 7, flush=True)\n")
-    lost = [train(data, tmp / "lost", *args, "--rm-command", f"{sys.executable} {grader} {answers}", rm_type="remote_rm") for answers in (20, 100)]
+    lost = [train(data, tmp / "lost", *args, "--rm-command", f"{sys.executable} {grader} {answers}", rm_type="remote_rm", model=TINY) for answers in (20, 100)]
     refused(*lost[0], words=["ended instead of answering"], on_stdout=True)
     state = json.loads((tmp / "lost/step-2/optimizer/state.json").read_text())
     check(state["caller"]["round"] == 2 and [line["round"] for line in rounds(tmp / "lost")[0]] == [0, 1], "two rounds are done", state)
