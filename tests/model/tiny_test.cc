@@ -112,7 +112,8 @@ TEST(Tiny, an_answer_ends_at_the_last_position_with_and_without_mtp) {
   Json config = read_json_file(kModel + "/config.json").value();
   config.set("max_position_embeddings", 512);
   dir.write("config.json", dump_json(config));
-  std::filesystem::create_symlink(kModel + "/model.safetensors", dir / "model.safetensors");
+  std::filesystem::create_symlink(std::filesystem::absolute(kModel + "/model.safetensors"),
+                                  dir / "model.safetensors");
   const std::unique_ptr<LoadedModel> model = load({.dir = dir.path(), .with_mtp = true});
   std::vector<TokenId> prompt = read_rows("heldout.ids.txt", 1)[0];
   prompt.resize(static_cast<std::size_t>(model->config().max_position_embeddings) - 6);
