@@ -50,17 +50,22 @@ Score score_rows(const ModelOptions& options, const std::vector<std::vector<Toke
   return total;
 }
 
-// Figures of glint, of the first rows: of all, it says what the record has of transformers
-// (docs/exactness.md), which takes minutes.
-TEST(Tiny, fp32_perplexity_and_mtp_are_those_of_the_record) {
-  const Score score = score_rows(f32_options(), read_rows("heldout.ids.txt", 6), true);
-  EXPECT_NEAR(score.model.perplexity(), 1.393375, 1.3e-4);
-  EXPECT_NEAR(score.mtp.top1_share(), 0.894488, 0.002);
+double record(const char* file, const char* field) {
+  static const Json reference = parse_json(read_file(kRecord + "/reference.json").value()).value();
+  return reference.find(file)->find(field)->as_double();
 }
 
-TEST(Tiny, fp32_perplexity_of_a_long_sparse_row_is_that_of_the_record) {
-  const Score score = score_rows(f32_options(), read_rows("heldout-4k.ids.txt", 1), false);
-  EXPECT_NEAR(score.model.perplexity(), 1.375609, 1.3e-4);
+TEST(Tiny, fp32_perplexity_and_mtp_equal_the_record) {
+  const Score score = score_rows(f32_options(), read_rows("heldout.ids.txt"), true);
+  const double expected = record("heldout.ids.txt", "perplexity_fp32");
+  EXPECT_NEAR(score.model.perplexity(), expected, 1e-4 * expected);
+  EXPECT_NEAR(score.mtp.top1_share(), record("heldout.ids.txt", "mtp_top1_fp32"), 0.002);
+}
+
+TEST(Tiny, fp32_perplexity_of_long_sparse_rows_equals_the_record) {
+  const Score score = score_rows(f32_options(), read_rows("heldout-4k.ids.txt"), false);
+  const double expected = record("heldout-4k.ids.txt", "perplexity_fp32");
+  EXPECT_NEAR(score.model.perplexity(), expected, 1e-4 * expected);
 }
 
 struct Greedy {
