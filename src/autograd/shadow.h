@@ -26,7 +26,7 @@ class Shadow {
 
   // The gradient of `x`: f32, of its shape, for an op that adds to it. Something flows into x then.
   Tensor add_to(const Tensor& x);
-  // The same, for the op that wrote `x`.
+  // The gradient of `x` for the op that wrote `x`.
   Tensor of(const Tensor& x);
 
   // Whether something flows into `x`, or into anything that shares memory with it.

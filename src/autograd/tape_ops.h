@@ -128,7 +128,7 @@ class TapeOps final : public ComposingOps {
   Tensor copy_of(const Tensor& x);
   void train(int id, int half, const Tensor& gradient);
   Tensor gradient_of(int id, int half) const;
-  // That of the caches of all layers. Aborts where there is no memory for it.
+  // The gradient of the caches of all layers. Aborts where there is no memory for it.
   Tensor gradient_of_cache(const LatentCache& cache);
 
   void copy_keys(const AttentionInArgs& args);
@@ -140,7 +140,7 @@ class TapeOps final : public ComposingOps {
   std::vector<Step> steps_;
   std::vector<Kept> kept_;                      // that are no copies yet
   std::vector<std::array<Tensor, 2>> weights_;  // gradients by id and half
-  // One for the caches of all layers: a layer's backward pass leaves zeros.
+  // Shared by the caches of all layers: a layer's backward pass leaves zeros.
   Buffer cache_memory_;
   Tensor cache_gradient_;
   bool records_cache_ = false;  // a step of this record refers to it

@@ -14,7 +14,7 @@ std::vector<int> read_cpu_list(std::string_view list);
 // The CPUs that the process could use as it was started; what it was bound to since does not count.
 const std::vector<int>& cpus_at_start();
 
-// Those of `usable` by node of memory; nodes with none of them are left out. Empty where the kernel
+// The CPUs of `usable` by node of memory; nodes without any are left out. Empty where the kernel
 // does not say.
 std::vector<std::vector<int>> cpu_nodes(const std::vector<int>& usable,
                                         const std::string& dir = "/sys/devices/system/node");

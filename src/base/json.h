@@ -106,7 +106,7 @@ std::string dump_json(const Json& value, JsonStyle style = JsonStyle::kCompact);
 
 // Appends `text` as a JSON string with its quotes. Non-ASCII stays; controls become \n, \u0001 ...
 void append_json_string(std::string& out, std::string_view text);
-// The same without the quotes: a part of a string.
+// append_json_string() without the quotes: a part of a string.
 void append_json_escaped(std::string& out, std::string_view text);
 
 // The shortest text that reads back as `value`, spelled as Python's repr: 1.0, 0.1, 1e+16, 1e-05,

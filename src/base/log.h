@@ -19,7 +19,7 @@ void log(LogLevel level, const std::string& line);
 enum class LogFormat { kText, kJson };
 void set_log_format(LogFormat format);
 
-// The same thing as words and as fields: kText shows `line`, kJson the members of `object` (a JSON
+// Logs one thing as words and as fields: kText shows `line`, kJson the members of `object` (a JSON
 // object) after time and level.
 void log_fields(LogLevel level, const std::string& line, const std::string& object);
 

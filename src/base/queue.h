@@ -33,7 +33,7 @@ class Queue {
     return take(lock);
   }
 
-  // The same, but gives up after `seconds`.
+  // pop(), but gives up after `seconds`.
   std::optional<T> pop_for(double seconds) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(seconds),

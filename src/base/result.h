@@ -49,7 +49,7 @@ class [[nodiscard]] Result {
   const E& error() const { return std::get<1>(state_); }
   E&& take_error() && { return std::get<1>(std::move(state_)); }
 
-  // The same; an error says what we were doing (Error::in).
+  // This result; an error says what we were doing (Error::in).
   Result in(std::string_view doing) && {
     if (!ok()) return std::move(*this).take_error().in(doing);
     return std::move(*this);

@@ -14,7 +14,7 @@
 namespace glint {
 namespace {
 
-// As exec() takes them.
+// The words as pointers, null-terminated, for exec().
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> all;
   for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));

@@ -17,7 +17,7 @@ inline Deadline seconds_from_now(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
-// As poll() takes it; 0: it has passed.
+// The time left until `deadline`, as poll() takes it; 0: it has passed.
 int milliseconds_until(Deadline deadline);
 
 // Listens on every address of this machine; `port` 0: on any free one.
@@ -35,7 +35,7 @@ class SpeakingTcp {
   SpeakingTcp(const OwnedFd& listener, int bytes, std::chrono::milliseconds patience)
       : listener_(listener), bytes_(bytes), patience_(patience) {}
 
-  // As accept_tcp() does.
+  // The next connection that speaks; fails as accept_tcp() does.
   Result<OwnedFd> accept(Deadline deadline);
 
  private:

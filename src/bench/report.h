@@ -17,7 +17,7 @@ inline constexpr std::size_t kMaxRuns = 8;
 // stands below the title. At most kMaxRuns runs.
 std::string load_html(std::span<const Measurement> all, const std::string& when);
 
-// The same table, for a terminal.
+// The table of load_html(), for a terminal.
 std::string load_table(std::span<const Measurement> all);
 
 }  // namespace glint

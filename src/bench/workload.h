@@ -30,7 +30,8 @@ struct PromptOptions {
 std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index);
 int random_output_len(const PromptOptions& options, int index);
 
-// The same as text, for chat: a common word for each token, which most tokenizers have whole.
+// A random prompt as text, for chat: a common word for each token, which most tokenizers have
+// whole.
 std::string random_text(const PromptOptions& options, int index);
 
 struct Question {

@@ -63,7 +63,7 @@ class Checkpoint {
 
   // The f32 or bf16 vector [size] of that full name ("...input_layernorm.weight").
   Result<Tensor> vector(std::string_view name, std::int64_t size);
-  // The same as f32, whatever it is stored as.
+  // The vector as f32, whatever it is stored as.
   Result<Tensor> vector_f32(std::string_view name, std::int64_t size);
 
   // Frees the copies; views that were handed out are dead. For callers that only check.

@@ -10,7 +10,7 @@
 namespace glint {
 namespace {
 
-// As templates read them, and as answers are read.
+// Tools as templates read them, and as the parser of answers does.
 struct Tools {
   Json list = {};
   std::vector<ToolSpec> specs = {};

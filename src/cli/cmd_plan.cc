@@ -156,7 +156,7 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
   return s;
 }
 
-// As a server has it; tp 0: it is to be settled.
+// The layout that a server would have; tp 0: not settled yet.
 MeshShape layout_of(const Options& o) {
   MeshShape layout = shape_of({.tp = o.tp ? o.tp : 1, .pp = o.pp, .reduce_slices = o.reduce_slices},
                               {.dp = o.dp, .ep = o.ep, .cp = o.cp});

@@ -102,7 +102,7 @@ class Run {
       stopped = stopped || shutdown_->wait_for(0);
       return !stopped;
     };
-    // One rank that is to stop stops all.
+    // A single rank that is to stop stops all.
     const auto all_go_on = [&] {
       stopped = peers_.any(!on_part());
       return !stopped;

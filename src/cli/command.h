@@ -33,8 +33,8 @@ struct Cli {
   const Environment& environment;
   bool interrupted = false;  // set by a command that Ctrl-C ended: exit code 130
   bool failed = false;       // set by a check that found something wrong: exit code 1
-  // Its own words, for commands that start themselves again; and whether they were started so, as
-  // a rank of training (train_processes.h), and that of a run that goes on.
+  // The program's own arguments, for commands that start themselves again. `is_rank`: started so,
+  // as a rank of training (train_processes.h); `goes_on`: as a rank of a run that goes on.
   std::vector<std::string> command_line = {};
   bool is_rank = false, goes_on = false;
 };

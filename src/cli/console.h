@@ -33,7 +33,7 @@ class Console {
   // through a pipe: a file or a pipe gets the text and nothing else.
   void end_line();
 
-  // One line on stderr, as one_line() has it.
+  // Prints a line on stderr, without breaks or control characters (one_line()).
   void note(std::string_view line);
 
   // A text that a model or another machine wrote, as it should be printed to stdout: a terminal

@@ -88,8 +88,8 @@ Status GrpoModels::open_answering() {
   return Ok{};
 }
 
-// That which trains, whose shards all have sequences of their own; on a host that threads share,
-// and of the first process alone, without shards that no expert needs.
+// The layout of training, but with shards that all have sequences of their own; on a host that
+// threads share, and of the first process alone, without shards that no expert needs.
 MeshShape GrpoModels::engine_shape() const {
   MeshShape shape = options_.layout.shape();
   shape.cp = 1;
@@ -163,7 +163,8 @@ Status GrpoModels::open_servers(std::function<bool()> goes_on) {
   return servers_->load(files_->dir());
 }
 
-// As `glint quantize` does it by default.
+// The recipe of the weights that answer, with the defaults of `glint quantize`; none: as the
+// trainer has them.
 std::optional<Recipe> GrpoModels::recipe() const {
   if (options_.fp8_rollout) {
     return Recipe{

@@ -22,8 +22,8 @@ struct GrpoPosition {
   std::string base = {};                // the model that the run began with
   std::string reference = {};           // the checksum of its model, if there is one
 
-  // That of a checkpoint's state, without its models. Fails where `options` and `prompts` are of
-  // another run.
+  // The position that a checkpoint's state holds, without its models. Fails where `options` and
+  // `prompts` are of another run.
   static Result<GrpoPosition> of(const Json& state, const GrpoCommandOptions& options,
                                  const std::vector<TrainPrompt>& prompts);
   // Fails where the run of `state` had other models than this one.

@@ -18,8 +18,8 @@ struct GrpoPrompts {
 // Fails where an answer as long as it may be leaves no position for its prompt.
 Status check_positions(const GrpoCommandOptions& options, const ModelConfig& config);
 
-// As the model in `dir` reads them. Fails also where no row is what the options ask for: one with
-// tools, or one that a remote rule grades.
+// The prompts as the model in `dir` reads them. Fails also where the options ask for rows with
+// tools, or for rows that a remote rule grades, and there are none.
 Result<GrpoPrompts> read_grpo_prompts(const GrpoCommandOptions& options, const std::string& dir,
                                       const ModelConfig& config);
 

@@ -21,11 +21,11 @@ struct RoundFigures {
   StepReport step = {};  // the last
   double grad_norm = 0;  // mean of all steps
   bool has_kl = false, has_staleness = false, has_turns = false;
-  bool has_weights = false;  // of tokens that engine and trainer give other chances
-  // Answering in this round, for whichever: tokens that came, and what it took, grading included.
+  bool has_weights = false;  // importance weights, where engine and trainer differ
+  // Tokens that arrived in this round, for whichever round, and seconds of answering and grading.
   std::int64_t answered_tokens = 0;
   double answered_s = 0;
-  double rollout_s = 0;  // that were spent waiting for answers
+  double rollout_s = 0;  // spent waiting for answers
   double train_s = 0, update_s = 0;
 
   double seconds() const { return rollout_s + train_s + update_s; }

@@ -26,7 +26,7 @@ struct PlannedServer {
 
   // Whether another process of the launch serves.
   bool follows() const { return launch && launch->rank > 0; }
-  // Those of weights as they are stored, or as they will be made up or fetched.
+  // The formats of weights as they are stored, or as they will be generated or fetched.
   std::function<WeightFormat(const ModelTensor&)> formats();
 };
 

@@ -22,7 +22,8 @@ struct RankEnv {
   std::string mark = {};
   std::map<std::string, std::string> asked = {};  // see RankHello
 
-  // The same where each of the `size` processes is to have some of `ranks`, as many as the others.
+  // Deals out ranks where each of the `size` processes is to have some of `ranks`, as many as the
+  // others.
   void deal_out(int ranks);
   // "torchrun has started 3 processes"
   std::string describe() const;

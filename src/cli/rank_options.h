@@ -58,7 +58,7 @@ struct LayoutOptions : RankOptions, ShardOptions {
   }
 };
 
-// Those of a command that runs one sequence at a time: see check_one_sequence.
+// Layout options of a command that runs one sequence at a time: see check_one_sequence.
 struct LedLayoutOptions : LayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {

@@ -15,7 +15,7 @@ namespace glint {
 RemoteGrader remote_grader(const std::string& url, double seconds,
                            std::function<void(const std::string&)> tell);
 
-// The same by lines of a program (base/line_program.h), which starts with the first answers.
+// Grades by lines of a program (base/line_program.h), which starts with the first answers.
 RemoteGrader command_grader(const std::string& command, double seconds);
 
 }  // namespace glint

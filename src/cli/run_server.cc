@@ -94,7 +94,7 @@ TrainerConfig trainer_config(int threads, const Cli& cli) {
 
 }  // namespace
 
-// That of the checkpoint in `dir`, unless one is given.
+// The template of the checkpoint in `dir`, unless one is given.
 Result<ChatTemplate> open_template(const std::string& given, const std::string& dir) {
   if (given.empty()) return ChatTemplate::open(dir);
   GLINT_TRY(ChatTemplate chat, ChatTemplate::from_file_or_text(given).in("--chat-template"));

@@ -41,7 +41,7 @@ struct ServePlan {
 // Refuses numbers that no server can have; plan_serve does as well.
 Status check_serve_options(const ServeOptions& options);
 
-// That requests may ask for: no more than there are tokens.
+// The most log-probabilities of a token that requests may ask for: at most the vocabulary.
 int max_logprobs(const ServeOptions& options, const ModelConfig& config);
 
 // Where a server of these options is reached.

@@ -38,8 +38,8 @@ Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked
 Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
                                                 const NodeOptions& nodes, const Cli& cli);
 
-// As fit_shape() has it, over all machines of `launch`, whose processes get their ranks; `threads`
-// are of each machine. `is_whole`: ranks cannot share the weights.
+// fit_shape() over all machines of `launch`, whose processes get their ranks; `threads` are of each
+// machine. `is_whole`: ranks cannot share the weights.
 Result<FittedShape> fit_launch(const LayoutOptions& layout, const ModelConfig& config, int threads,
                                bool is_whole, std::optional<RankEnv>& launch);
 
@@ -54,7 +54,7 @@ Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options
 // The ranks of a process that is not the first of a launch, until their server ends.
 Status follow_server(const RankEnv& env);
 
-// Such a process; returns its exit code.
+// Runs a rank in this process until its server ends; returns the exit code.
 int run_rank();
 
 // Each rank: its part, and what it has moved. `ranks` may be null: then `model` is the only one.

@@ -220,7 +220,7 @@ bool same_value(const std::string& a, std::string_view b) {
   return a == b;
 }
 
-// That of DAPO, which there asks until the batch is full: here as often as can be.
+// The filter of DAPO, which there asks until the batch is full: here as often as can be.
 void use_filter(TranslatedTrainArgs& out) {
   const std::string filter = out.value("dynamic-sampling-filter-path");
   if (filter.empty()) return;

@@ -32,7 +32,7 @@ struct TrainFlag {
 std::span<const TrainFlag> train_flags();
 // Null: nobody's.
 const TrainFlag* find_train_flag(std::string_view name);
-// That `shown` is nobody's, with what is near to `name`, of these flags and `others`.
+// The error for an unknown flag `shown`, with the flags nearest to `name`, of these and `others`.
 Error unknown_train_flag(const std::string& shown, std::string_view name,
                          std::vector<std::string> others);
 

@@ -50,12 +50,13 @@ struct LaidOutRanks {
   std::string backend = {};  // its name
   std::vector<std::unique_ptr<Backend>> backends = {};
 };
-// That of all ranks where each chose "cpu" or "cuda" by its own machine. Fails where they differ.
+// The backend of all ranks, each of which chose "cpu" or "cuda" by its own machine. Fails where
+// they differ.
 Result<std::string> common_backend(const std::vector<std::string>& of_ranks);
 // Fails on a layout that is not built.
 Status check_layout(const MeshShape& shape);
-// Those of the ranks in this process: all, or with `peers` one. Fails on a layout that is not
-// built, and where there are fewer threads, or GPUs, than ranks in it.
+// Backends of the ranks in this process: of all, or with `peers` of one. Fails on a layout that is
+// not built, and where there are fewer threads, or GPUs, than ranks in it.
 Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
                              const ModelOptions& resolved, const Cli& cli,
                              const TrainPeers& peers = {});

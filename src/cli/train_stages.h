@@ -15,10 +15,9 @@ Status copy_to_node(const Launch& launch, Cli& cli);
 // Fails, naming all of it, if the launch needs what is not built.
 Status check_built(const Launch& launch);
 
-// Which of the processes that train this one is. Fails where GPUs of several nodes are to train and
-// nobody started a process for each, or they do not know the run's name, or the launch prepares,
-// which processes of one node would do at once; and where this is to train on GPUs that the machine
-// has not.
+// The number of this process among those that train. Fails where GPUs of several nodes are to train
+// and no process was started for each, or these do not know the run's name, or the launch prepares,
+// which processes of one node would do at once; and where the machine lacks GPUs to train on.
 Result<int> rank_of_launch(const Launch& launch, bool prepares, const Cli& cli);
 
 // Trains, or goes on.

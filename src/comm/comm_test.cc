@@ -46,7 +46,7 @@ void on_processes(int size, const std::function<void(Comm&)>& work) {
   ::close(memory);
 }
 
-// The same, each in a thread of its own.
+// Runs `work` on ranks that are threads.
 void on_threads(int size, const std::function<void(Comm&)>& work) {
   const auto comms = make_thread_comms(size);
   std::vector<std::thread> threads;
@@ -69,7 +69,7 @@ std::vector<std::vector<OwnedFd>> sockets_of(int size) {
   return all;
 }
 
-// The same, each in a thread of its own, over sockets.
+// Runs `work` on ranks that are threads and talk over sockets.
 void on_sockets(int size, const std::function<void(Comm&)>& work) {
   auto sockets = sockets_of(size);
   std::vector<std::thread> threads;

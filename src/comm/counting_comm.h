@@ -14,8 +14,8 @@ namespace glint {
 
 struct CommUse {
   std::int64_t calls = 0;
-  // That this rank gave, or, where it gives none, took; of exchanges, of its own rows: those that
-  // went out and came back.
+  // Bytes that this rank sent, or, where it sends none, received; in exchanges, of its own rows:
+  // those that went out and came back.
   std::int64_t bytes = 0;
 };
 
@@ -36,7 +36,7 @@ struct CommCounters {
     counter.calls.fetch_add(1, std::memory_order_relaxed);
     counter.bytes.fetch_add(x.size() * size_of(x.dtype), std::memory_order_relaxed);
   }
-  // Those of now, to be compared with later ones; and what such a comparison found, once more.
+  // The counts so far; add_between() counts once more what two of them differ by.
   using Totals = std::array<CommUse, kNames.size()>;
   Totals totals() const {
     Totals all;

@@ -51,7 +51,8 @@ struct SentRows {
   std::int64_t begin = 0, count = 0, at = 0;
 };
 
-// That `from` gives `to` in the first exchange, and where they begin in what it sends.
+// The number of rows that `from` sends `to` in the first exchange, and where they begin among all
+// that it sends.
 inline std::int64_t dealt(const ExchangeArgs& args, int from, int to) {
   const std::int32_t* const offsets = args.offsets.row<std::int32_t>(from);
   return offsets[args.first[to + 1]] - offsets[args.first[to]];

@@ -312,7 +312,7 @@ class SharedComm final : public Comm {
     return parts;
   }
 
-  // That rank `r` sends.
+  // The number of rows that rank `r` sends.
   std::int64_t rows_of(const ExchangeArgs& args, int r) const {
     if (!args.backwards) return begin_of(args, r, size());
     std::int64_t rows = 0;

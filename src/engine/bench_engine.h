@@ -16,7 +16,7 @@ struct EngineBenchResult {
   // From the end of a step to the begin of the next in the executor, with so many plans in flight:
   // threads, inbox and sink included.
   double gap_depth_1_us = 0, gap_depth_2_us = 0;
-  // The same where the executor takes a second plan while it computes.
+  // The gap where the executor takes a second plan while it computes.
   double gap_ahead_us = 0;
 };
 

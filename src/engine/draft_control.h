@@ -5,8 +5,8 @@ namespace glint {
 
 class DraftControl {
  public:
-  // As many, up to `max_drafts`, as have each a chance of at least kMinChance, if each is accepted
-  // independently with the probability measured lately.
+  // The number of drafts, at most `max_drafts`, that each have a chance of at least kMinChance, if
+  // each is accepted independently with the probability measured lately.
   int choose(int max_drafts) const {
     const double chance = accepted_ / (accepted_ + rejected_);
     int count = 0;

@@ -22,8 +22,8 @@ struct ExecutorInfo {
   std::vector<int> moe_layers = {};  // their indices in the model
   int depth = 1;                     // steps that it takes before the first of them is collected
   int num_shards = 1;                // each with pages of its own
-  // That work on different steps at the same time. With more than one, no slice has a pending token
-  // of a step that is not collected.
+  // Stages that work on different steps at the same time. With more than one, no slice has a
+  // pending token of a step that is not collected.
   int num_stages = 1;
   bool tells_keys = true;  // Extras::selected_keys
 };

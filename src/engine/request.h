@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxStopIds = 2048;
 // Results that a request asks for besides its tokens.
 struct Want {
   int top_logprobs = -1;        // -1: none; 0: of the token itself; n: of the n most likely as well
-  int prompt_logprobs = -1;     // the same of the prompt's tokens from the second on (echo)
+  int prompt_logprobs = -1;     // as top_logprobs, of the prompt's tokens from the second on (echo)
   bool routed_experts = false;  // the experts that each layer chose, for every row that ran
   bool selected_keys = false;   // the positions that the row of the last prompt token attended to
 };
@@ -32,7 +32,7 @@ struct Request {
   SamplingParams sampling = {};
   int max_tokens = 0;  // of the answer, at least 1
   int min_tokens = 0;  // no stop id may come before this many
-  // They end the answer, and are reported as its last token; at most kMaxStopIds.
+  // Tokens that end the answer and are reported as its last; at most kMaxStopIds.
   Shared<std::vector<TokenId>> stop_ids = {};
   int priority = 0;              // lower runs first; equals in order of submission
   std::uint64_t cache_salt = 0;  // prefixes are shared among equal salts only

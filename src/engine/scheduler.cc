@@ -246,8 +246,8 @@ void Scheduler::State::join_running(Sequence& seq) {
   ++shard(seq.shard).num_running;
 }
 
-// Its pages come back with its last step in flight. Its seat is free at once: who takes it uses it
-// in later steps.
+// Pages of `seq` come back with its last step in flight. Its seat is free at once: whoever takes it
+// uses it in later steps.
 void Scheduler::State::leave_running(Sequence& seq) {
   free_seats.push_back(std::exchange(seq.seat, -1));
   running.erase(&seq);

@@ -17,7 +17,7 @@ class ExpertTables {
     Tensor copies = {};  // [slots] i32: PickCopiesArgs
   };
 
-  // Those of all layers of `config`, MTP layers included, with their slots as `shard` has them.
+  // The tables of all layers of `config`, MTP layers included, with the slots of `shard`.
   static Result<ExpertTables> make(const ModelConfig& config, const ShardPlan& shard,
                                    Device& device);
 

@@ -69,7 +69,7 @@ class Pass {
   void layer(int i, const LayerChoices& choices = {});
   // A layer that is not among the model's, as the MTP layer's; `i` names its caches.
   void layer(int i, const LayerWeights& weights, const LayerChoices& choices);
-  // Its halves: attention answers with stream.delta, which feed_forward adds before its own.
+  // The halves of a layer: attention leaves stream.delta, which feed_forward adds before its own.
   void attention(int i, const LayerWeights& weights, const LayerChoices& choices);
   void feed_forward(int i, const LayerWeights& weights, const LayerChoices& choices);
   // `routed` [MoE layers of the range * T, k] i32: the experts chosen, written; or empty.

@@ -70,7 +70,7 @@ struct ModelTensor {
   Split split = Split::kWhole;
   Held (*find)(ModelWeights& weights, int layer) = nullptr;
 
-  // Its place in `weights`, which must have its layer.
+  // The tensor's place in `weights`, which must have its layer.
   Held held(ModelWeights& weights) const { return find(weights, layer); }
   bool is_matrix() const { return rows > 0; }
   int num_copies() const { return num_experts ? num_experts : 1; }

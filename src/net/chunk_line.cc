@@ -24,7 +24,7 @@ bool skip_token(std::string_view& text) {
   return size > 0;
 }
 
-// The same with "...", in which a backslash stands before any character.
+// Skips "...", in which a backslash stands before any character.
 bool skip_quoted(std::string_view& text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '\\') {

@@ -73,7 +73,7 @@ class HttpClient {
   Result<HttpResponse> send(const std::string& method, const std::string& target,
                             HttpHeaders headers, std::string body,
                             const std::function<bool(std::string_view)>& on_piece = {});
-  // The same for what a server says of itself at once: it may be silent for a minute at most.
+  // send() for what a server says of itself at once: it may be silent for a minute at most.
   Result<HttpResponse> look_up(const std::string& target, HttpHeaders headers);
 
  private:

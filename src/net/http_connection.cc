@@ -293,7 +293,7 @@ void HttpConnection::count_unread() {
   counted_.unread = unread;
 }
 
-// Those who read a little now and then would otherwise hold any number of answers for ever.
+// Clients that read a little now and then would otherwise hold any number of answers for ever.
 void HttpConnection::bound_unread() {
   while (host_.unread_bytes > host_.options.limits.max_total_body_bytes) {
     const auto is_slower = [](const auto& a, const auto& b) {

@@ -37,7 +37,7 @@ class CountOps final : public ForwardingOps {
   // `rows` rows through `weight`.
   void count(const Weight& weight, std::int64_t rows);
   void count(const FfnWeights& weights, std::int64_t rows);
-  // As many rows through each as lie between its offset and the next.
+  // Through each weight of the stack, the rows between its offset and the next.
   void count(const WeightStack& weights, std::span<const std::int32_t> offsets);
 
   OpCost total_;

@@ -63,7 +63,7 @@ struct IndexCache {
   std::int64_t key_bytes() const;  // without its scale
   // Key of `slot`: e4m3 codes, bf16 or f32.
   std::byte* key(std::int64_t slot) const;
-  // Its scale; kFp8 only.
+  // The scale of the key of `slot`; kFp8 only.
   std::byte* scale(std::int64_t slot) const;
 
   explicit operator bool() const { return data != nullptr; }

@@ -51,7 +51,7 @@ struct PickCopiesArgs {
 void check(const PickCopiesArgs& args);
 OpCost cost(const PickCopiesArgs& args);
 
-// That formula.
+// The copy of an expert that a row goes to, as the formula of PickCopiesArgs says.
 inline std::int32_t copy_of_row(std::int64_t row, std::int32_t position, std::int32_t num_copies) {
   const std::uint32_t mixed = static_cast<std::uint32_t>(position) * 0x9E3779B1u +
                               static_cast<std::uint32_t>(row) * 0x85EBCA77u;

@@ -5,7 +5,7 @@
 
 namespace glint {
 
-// Those of a backend that takes memory for them derive from this (Gradients::make_plan).
+// Base of planned gradients of a backend that takes memory for them (Gradients::make_plan).
 class PlanGradients : public Gradients {
  public:
   // Makes those that are planned hold as much from now on. False: there is no such memory.

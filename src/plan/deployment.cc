@@ -26,7 +26,7 @@ TrialOptions floor_options(const DeploymentOptions& o, int stage) {
   return options;
 }
 
-// Those of a server that runs `d`.
+// The step limits of a server that runs `d`.
 StepLimits limits_of(const ModelConfig& config, const Deployment& d) {
   const DeploymentOptions& o = d.options;
   const int running = o.concurrency ? o.concurrency : d.max_running * o.layout.dp;

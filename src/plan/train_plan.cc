@@ -13,7 +13,7 @@ namespace {
 // Free for contexts, buffers of collectives, what a sleeping engine keeps, and fragments: a rule,
 // not a measurement.
 constexpr double kFreeShare = 0.15;
-constexpr int kLogProbRows = 1024;      // whose logits are there together
+constexpr int kLogProbRows = 1024;      // rows whose logits are in memory together
 constexpr std::int64_t kPrompt = 2048;  // room for the prompt
 
 std::string gib(std::int64_t bytes) {
@@ -106,7 +106,7 @@ class Planner {
     return static_cast<double>(
         std::max<std::int64_t>(o_.tokens_per_gpu, ceil_div(longest(), std::int64_t{l_.cp})));
   }
-  // Those whose rows it holds between blocks: sequence parallel.
+  // Rows that a rank holds between blocks: sequence parallelism divides them.
   double own_rows() const { return batch_rows() / l_.tp; }
 
   // Half a layer's temporaries in BF16.

@@ -19,7 +19,7 @@ struct TrainLayout {
   int of_model() const { return tp * pp * cp; }  // GPUs that hold one copy, but for experts
   int dp() const { return gpus / of_model(); }
   int expert_dp() const { return gpus / (pp * ep * etp); }
-  // As our ranks are divided: each that shares a sequence is a shard.
+  // The layout of glint's ranks, where each rank that shares a sequence is a shard.
   MeshShape shape() const {
     return {.tp = tp,
             .cp = cp,
@@ -84,7 +84,7 @@ struct TrainPlan {
   std::int64_t host_of_node = 0;  // bytes that a node's GPUs keep in its memory
   Deployment engine = {};
   int engines = 0;
-  std::int64_t mean_answer = 0;  // tokens that times and traffic count an answer as
+  std::int64_t mean_answer = 0;  // answer length in tokens, assumed for times and traffic
   int micro_batches = 0;         // of a pipeline
   TrainTraffic traffic = {};
   // Seconds at least; 0 where the device's rates are not known.

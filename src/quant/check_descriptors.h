@@ -28,7 +28,7 @@ Status check_descriptors(const DescribedWeights& weights, OutputCheck& out);
 // `dir`, if there is one: as engines do, for ModelOpt wrote no other descriptor once. True if so.
 Result<bool> add_descriptor_beside(const std::string& dir, Json& config_json);
 
-// As config.json says ("modelopt", "fp8", "compressed-tensors"); empty if it says nothing.
+// The quant_method of config.json ("modelopt", "fp8", "compressed-tensors"); empty if it has none.
 std::string quant_method(const Json& config_json);
 
 // Whether engines round the inputs of four-bit layers too, and so need an input scale of each.

@@ -43,8 +43,8 @@ std::vector<EngineModule> engine_modules(ServingEngine engine,
 bool engine_excludes(ServingEngine engine, std::span<const std::string> excludes,
                      std::string_view module);
 
-// The same of an FP8 checkpoint, whose list holds names alone: no engine reads globs there. SGLang
-// takes a name also for all that is below it, or that has it between its dots.
+// engine_excludes() of an FP8 checkpoint, whose list holds names alone: no engine reads globs
+// there. SGLang takes a name also for all that is below it, or that has it between its dots.
 bool engine_excludes_fp8(ServingEngine engine, std::span<const std::string> excludes,
                          std::string_view module);
 

@@ -17,8 +17,8 @@ struct GradedAnswer {
   TrainSequence tokens = {};                 // prompt, whose weights are 0, and answer
   std::int64_t num_prompt = 0;               // tokens of the prompt, at least 1
   std::vector<float> served_log_probs = {};  // of the answer's tokens, as the engine gave them
-  // Those that ratios are taken to: of the weights that answered, after the temperature. Empty:
-  // those of the weights that learn.
+  // Log-probabilities that ratios are taken to: of the weights that answered, after the
+  // temperature. Empty: those of the weights that learn.
   std::vector<float> old_log_probs = {};
   std::vector<float> ref_log_probs = {};  // of the reference model, if the loss has its KL
   // mismatch_ratio() of each, where engine and trainer compute differently; empty: 1 each.
@@ -32,7 +32,7 @@ struct GradedAnswer {
     return tokens.weight(static_cast<std::size_t>(num_prompt) + t) != 0;
   }
   std::int64_t num_taught() const;
-  // Those of values, one a token of the answer, that belong to such tokens.
+  // The elements of `values`, which has one a token of the answer, whose token teaches().
   template <class T>
   std::vector<T> taught(std::span<const T> values) const {
     std::vector<T> some;
@@ -65,7 +65,7 @@ class AnswerLoss final : public TokenLoss {
   std::string tell_seen() const override;
   void take_seen(std::string_view bytes) override;
 
-  // These count the tokens seen so far, piece by piece: their bits do not depend on who came first.
+  // Sums over the tokens seen so far, piece by piece: their bits do not depend on the order.
   PolicySums sums() const;
   double entropy() const;
 
@@ -80,7 +80,7 @@ class AnswerLoss final : public TokenLoss {
     double entropy = 0;
   };
   std::mutex mutex_;
-  // That of each piece, by its answer and first token: ranks may share an answer.
+  // Sums of each piece, by its answer and first token: ranks may share an answer.
   std::map<Place, Seen> seen_;
 };
 

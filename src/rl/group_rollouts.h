@@ -101,8 +101,9 @@ class GroupRollouts {
                       GrpoBatch& batch) const;
   Status run(std::vector<AnswerGroup>& groups, const Rows& rows, const RolloutStart& start,
              int wanted, const OnRolloutTokens& on_tokens);
-  // Those that are finished; but what goes on in the next round is graded in the one that takes it,
-  // where rewards do not decide which groups have a place among the `room` that are left.
+  // Whether each group is graded now. Finished ones are; but where rewards do not decide which
+  // groups get the `room` places that are left, a group that goes on in the next round is graded
+  // there.
   std::vector<bool> groups_to_grade(const std::vector<AnswerGroup>& groups, int room) const;
   // Adds a group of finished answers to what is told, and if it teaches to what is learned from.
   bool take(const TrainPrompt& row, AnswerGroup group, std::span<const double> rewards,

@@ -34,7 +34,7 @@ struct BatchArrays {
 // Aborts if a slice's pages, the rotary table's `positions` or the `seats` do not cover it.
 BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t seats);
 
-// The same on the device.
+// The arrays of a batch on the device.
 struct BatchInputs {
   BatchSizes sizes = {};
   Tensor all = {};  // of which these are parts

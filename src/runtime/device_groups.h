@@ -12,12 +12,12 @@ namespace glint {
 
 class DeviceGroups {
  public:
-  // They take the places of the host's groups in `mesh`, which outlive them, as `backend` does. A
-  // rank that is alone in one needs none, but where it has slices of its own, to add in that of tp.
+  // Puts groups of the device in the places of the host's groups in `mesh`; these and `backend`
+  // outlive them. A rank alone in a group needs none, unless it adds up slices of its own in tp's.
   static DeviceGroups join(Backend& backend, Mesh& mesh, bool has_slices = false);
 
-  // As DeviceComm's, of each. connect_once(): nothing where they are connected already, which all
-  // ranks are or none.
+  // DeviceComm::connect() of each group. connect_once() does nothing where they are connected
+  // already, as either all ranks are or none.
   Status connect();
   Status connect_once() { return is_connected_ ? Status(Ok{}) : connect(); }
   // How bytes move in the first; nothing where there is none.

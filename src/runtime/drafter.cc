@@ -82,7 +82,7 @@ void Drafter::guess(std::span<const Guess> guesses) {
 
   const std::size_t row_bytes = model_.hidden_row_bytes();
   for (int step = 1; !active.empty(); ++step) {
-    // Those that want more, with the layer's hidden states of the step before.
+    // Slices that want more drafts, with the layer's hidden states of the step before.
     std::size_t kept = 0;
     std::vector<StepRows> shards = empty_shards();
     std::vector<std::int32_t> keys;

@@ -99,8 +99,9 @@ class LoadedModel {
   // the same memory. Fails with the old ones in place, on all ranks. What the cache holds is of the
   // old ones.
   Status update_weights(const std::string& dir);
-  // The same from a checkpoint anywhere, as a trainer's in memory (checkpoint/memory_source.h).
-  // Weights of `next` that are not packed are read where they lie from now on.
+  // update_weights() from a checkpoint anywhere, as a trainer's in memory
+  // (checkpoint/memory_source.h). Weights of `next` that are not packed are read where they lie
+  // from now on.
   Status update_weights(Checkpoint next);
 
   // Runs the rows through this rank's layers; collective over its mesh. There are logits and hidden
@@ -110,9 +111,9 @@ class LoadedModel {
   // say. Of shards that share sequences (cp), the rows of each group of them, which they divide:
   // here and below.
   StepOutput step(std::span<const StepRows> shards, const StepOptions& options);
-  // The same in two parts, where this is the leader of several stages: the first ends when its own
-  // stage is done, the second when the results of the oldest step begun are there, which are valid
-  // until the next one's. Between them other steps may be begun.
+  // step() in two parts, where this is the leader of several stages: begin_step() returns when its
+  // own stage is done, end_step() when the results of the oldest step begun are there; they are
+  // valid until the next call of it. Other steps may be begun between the two.
   void begin_step(std::span<const StepRows> shards, const StepOptions& options);
   StepOutput end_step();
 
@@ -121,10 +122,10 @@ class LoadedModel {
   // earlier draft selected, used instead of selecting.
   StepOutput draft(const StepRows& rows, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {});
-  // The same of all shards; `target` and `selection` are of the rows of all, shard after shard.
+  // draft() of all shards; `target` and `selection` are of the rows of all, shard after shard.
   StepOutput draft(std::span<const StepRows> shards, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {});
-  // The same on one rank, where only the device knows some of `rows`; results are of all rows.
+  // draft() on one rank, where only the device knows some of `rows`; results are of all rows.
   StepOutput draft_ahead(const StepRows& rows, const HiddenRows& target, DraftOptions options);
 
   // The shard that ran row `row` of those of `group` in the last step, as which of its own, and how
@@ -157,7 +158,7 @@ class LoadedModel {
   // any later. What keeps ranks from it shows in ranks_state().
   GraphStats record_graphs(std::int64_t max_seq_len, const StepOptions& options);
   std::size_t num_graphs() const { return graphs_.size(); }
-  // That arenas hold.
+  // Bytes held by all arenas.
   std::size_t arena_bytes() const {
     return step_.arena.bytes_held() + draft_.arena.bytes_held() + head_.arena.bytes_held() +
            scratch_.bytes_held() + moves_.arena.bytes_held();

@@ -34,7 +34,7 @@ void LoadedModel::move_experts(int layer, const ExpertSlots& slots) {
   activity_.end();
 }
 
-// As they were loaded.
+// Moves the experts back to the slots in which they were loaded.
 Status LoadedModel::undo_moves() {
   if (shard_.moved.empty()) return Ok{};
   std::vector<ExpertSlots> moved = std::exchange(shard_.moved, {});

@@ -147,7 +147,8 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked) {
   }
 }
 
-// Those of `ids`, which follow the shard's rows from `first` on: the results from the n-th on.
+// Asks for the log-probabilities of `ids`, which follow the shard's rows from `first` on: the
+// results from the n-th on.
 void Logprobs::ask_rows(int shard, int first, std::span<const TokenId> ids, int n,
                         TokenLogProbsArgs args) {
   Arena& scratch = model_.scratch();

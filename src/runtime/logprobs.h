@@ -11,7 +11,7 @@ namespace glint {
 // Rows of a prompt whose logits are there at once.
 inline constexpr int kLogprobRows = 64;
 
-// Those of `rows` tokens, each with the `others` most likely ones.
+// Log-probabilities of `rows` tokens, each with the `others` most likely ones.
 struct AskedLogprobs {
   int rows = 0, others = 0;
   // Blocks, whose n tokens' results are on the device at once: [n] f32, [n] i32: ranks, [n, others]
@@ -38,7 +38,7 @@ class Logprobs {
 
   // Gives `runs` what was asked for them.
   static void tell_prompts(std::span<SliceRun> runs, const AskedLogprobs& asked);
-  // The same of the tokens that they have taken.
+  // Gives `runs` the log-probabilities of the tokens that they have taken.
   static void tell(std::span<SliceRun> runs, const AskedLogprobs& asked);
 
  private:

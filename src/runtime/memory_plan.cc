@@ -19,7 +19,7 @@ std::function<WeightFormat(const ModelTensor&)> by_name(
   };
 }
 
-// That a rank belongs to.
+// The number of groups that a rank belongs to.
 int num_groups(const MeshShape& shape) {
   return (shape.tp > 1) + (shape.cp > 1) + (shape.dp > 1) + (shape.ep > 1) + (shape.pp > 1);
 }
@@ -35,7 +35,7 @@ void add_results(const ModelConfig& c, const MeshShape& shape, StepMemory& steps
                              round_up(4 * rows * c.num_moe_layers() * c.num_experts_per_tok, 256);
   if (shape.dp > 1) steps.step += bytes;
   if (shape.pp == 1) return;
-  // Those that are begun at once, and the last that has ended.
+  // Results of the steps that are begun at once, and of the last that has ended.
   const bool one_by_one = limits.max_drafts > 0 || limits.all_logits;
   steps.num_results = one_by_one ? 2 : shape.pp + 2;
   steps.result = bytes;

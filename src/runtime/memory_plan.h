@@ -38,7 +38,7 @@ std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& co
 std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& config,
                                                            Checkpoint& checkpoint);
 
-// Those of a loaded model, on its backend; `model` outlives what is made with them.
+// The trial options of a loaded model, on its backend; `model` outlives what is made with them.
 TrialOptions trial_options(LoadedModel& model);
 
 // The plans of a rank of each stage, whose steps' memory is enough for any, and for what comes from

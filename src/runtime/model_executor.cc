@@ -195,7 +195,7 @@ void ModelExecutor::begin(LaunchedStep& step, std::span<const StepRows> rows) {
   if (asks_prompts) end_begun(launched_.size());
 }
 
-// Those of the first `count` steps that were launched whose later stages still run.
+// Ends the steps among the first `count` launched ones whose later stages still run.
 void ModelExecutor::end_begun(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     LaunchedStep& step = launched_[i];
@@ -244,7 +244,7 @@ bool ModelExecutor::come_to_nothing(LaunchedStep& step) {
   return true;
 }
 
-// Its sequences are as if it had not ended. Of several steps the last one comes first.
+// Leaves the sequences of `step` as if it had not ended. Of several steps the last one comes first.
 void ModelExecutor::take_back(LaunchedStep& step) {
   for (std::size_t i = 0; i < step.told_prompt_tokens.size(); ++i) {
     SliceRun& run = step.runs[i];
@@ -413,7 +413,7 @@ void ModelExecutor::draft(std::span<SliceRun> runs) {
   drafter_.guess(guesses);
 }
 
-// The same without the host, unless it must look at them.
+// Drafts without the host, unless it must look at the drafts.
 void ModelExecutor::draft_ahead(std::span<SliceRun> runs) {
   std::vector<SliceRun*> drafting, read;
   for (SliceRun& run : runs) {
@@ -427,7 +427,8 @@ void ModelExecutor::draft_ahead(std::span<SliceRun> runs) {
   seat_drafter_->read(read);
 }
 
-// Those whose tokens the host has; again, those whose tokens have come since.
+// Starts the masks of runs whose tokens the host has; called again for those whose tokens came
+// since.
 void ModelExecutor::start_masks(std::span<SliceRun> runs) {
   for (SliceRun& run : runs) {
     SequenceState& sequence = *run.sequence;

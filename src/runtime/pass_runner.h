@@ -1,5 +1,5 @@
-// Parts of followers (rank_pass.h): a thread that runs passes while others come, and what followers
-// are that nobody makes begin again.
+// Parts of followers (rank_pass.h): a thread that runs passes while others come, and a base of
+// followers that cannot be restarted.
 #pragma once
 
 #include <condition_variable>
@@ -34,7 +34,7 @@ class PassRunner {
   std::thread thread_;
 };
 
-// One that is lost stays so.
+// Base of followers that cannot be restarted: once lost, they stay lost.
 class LastingFollowers : public Followers {
  public:
   Status state() const override;

@@ -24,8 +24,8 @@ struct RankHello {
   std::string launch;   // the same for all that a launcher started together
   std::string machine;  // the same for processes that can map each other's memory
   int rank = 0, size = 1;
-  // Its command line, as far as all ranks must have it alike: values by option. Rank 0 has a value
-  // for each; others may leave out those that rank 0 decides.
+  // The part of the process's command line that all ranks must have alike: values by option. Rank 0
+  // has a value for each; others may leave out those that rank 0 decides.
   std::map<std::string, std::string> asked = {};
 };
 

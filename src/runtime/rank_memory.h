@@ -17,7 +17,7 @@ class RankMemory {
   // Over the start of file `fd`, which has bytes_for(shape) and which all ranks map.
   static Result<RankMemory> map(const MeshShape& shape, int fd);
 
-  // As SharedGroup's, of every group.
+  // SharedGroup::end() and begin_again() of every group.
   void end() const;
   Status begin_again(int fd) const;
 

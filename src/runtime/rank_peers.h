@@ -31,7 +31,7 @@ inline constexpr int kRankStreamFd = 3, kRankMemoryFd = 4;
 // A rank shows so often that it lives, with {collectives}: what they have moved so far.
 inline constexpr int kRankBeatMilliseconds = 200;
 inline constexpr const char* kBeat = "collectives";
-// One that shows none for so long, or ends within a message, is lost.
+// A rank that shows no life for so long, or ends within a message, is lost.
 inline constexpr int kRankSilenceSeconds = 5;
 
 // An outcome as words: {} is a success, {error, code} a failure; and back.
@@ -127,7 +127,7 @@ class RankLeader {
   KindCounters& counters() { return counters_; }
   // Shows that the process lives, until the leader is gone, or, with `or_speaks`, says something.
   void show_life(bool or_speaks = false);
-  // As watch_ranks(), of a leader that shows its life, too.
+  // watch_ranks() of the leader, which shows its life, too.
   std::string watch(const std::function<Heard()>& hear);
 
  private:

@@ -79,8 +79,8 @@ Status RankProcesses::spawn(int end) {
   return Ok{};
 }
 
-// Those of other processes that were started, and those of this one. What they share is settled by
-// the first that come.
+// Admits the ranks of other processes that were started, and those of this one. What they share is
+// settled by the first that come.
 Status RankProcesses::admit() {
   GLINT_TRY(std::vector<RankGate::Newcomer> all,
             options_.gate->admit(seconds_from_now(groups_ ? kReturnSeconds : kMeetSeconds)));
@@ -116,7 +116,7 @@ Result<Json> RankProcesses::take_answer(std::size_t follower) {
   return good_answer(follower, *std::move(said));
 }
 
-// The same of one whose weights are to be its leader's, of this fingerprint.
+// take_answer() of a follower whose weights must have the fingerprint `leaders`.
 Result<Json> RankProcesses::take_loaded(std::size_t follower, const std::string& leaders) {
   std::optional<Json> said = processes_[follower].answers->pop();
   const Json* const theirs = said ? said->find("checkpoint") : nullptr;  // none: it ends
@@ -249,7 +249,7 @@ Status RankProcesses::restart(const std::function<Status()>& beside) {
     is_lost_ = false;
     Status status = bring_back(beside);
     if (!status.ok()) lose("ranks do not start again: " + status.error().message);
-    // Those that came and were lost again come back once more; nobody waits for more of the others.
+    // Ranks that came and were lost again come back once more; no others are waited for.
     if (status.ok() || processes_.empty()) return status;
   }
 }

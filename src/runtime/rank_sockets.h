@@ -16,7 +16,7 @@ namespace glint {
 
 // The traffic of a rank in its groups, by kGroupKinds.
 using KindCounters = std::array<CommCounters, kNumGroupKinds>;
-// The same by the names of the kinds.
+// The traffic as JSON, by the names of the kinds.
 Json traffic_of(const KindCounters& counters);
 
 // The rank's groups, and one of all ranks, whose traffic is not counted.
@@ -29,7 +29,7 @@ class RankSockets {
   // A new generation, as connect_ranks() makes it; nobody may be in a call.
   Status connect(const OwnedFd& listener, const std::vector<RankAddress>& ranks,
                  std::uint64_t meeting, Deadline deadline);
-  // As SocketComm's, of every group.
+  // SocketComm::end() of every group.
   void end() const;
 
   Mesh mesh() const;

@@ -18,7 +18,7 @@ class Readback {
     begin(tensor.bytes().size(), device);
     add(tensor, device);
   }
-  // The same by parts, `bytes` in all, which lie one after another.
+  // Asks for several tensors, `bytes` in all, which lie one after another: add() each.
   void begin(std::size_t bytes, Device& device) {
     // Steps that tell more may follow.
     if (bytes > memory_.bytes()) memory_ = device.allocate_pinned(bytes + std::min(bytes, kSpare));

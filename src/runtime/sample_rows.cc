@@ -25,7 +25,7 @@ void push_halves(std::uint64_t bits, std::vector<std::int32_t>& to) {
   to.push_back(static_cast<std::int32_t>(bits >> 32));
 }
 
-// Those that may not come, by rising id.
+// Tokens that are forbidden, by rising id.
 std::vector<TokenId> never_ids(const SamplingParams& params, const SamplingContext& context) {
   std::vector<TokenId> ids(context.forbidden.begin(), context.forbidden.end());
   // The last token of each word whose other tokens end the answer so far.

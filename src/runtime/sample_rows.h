@@ -22,7 +22,7 @@ namespace glint {
 // A row's inputs besides logits and parameters.
 struct SamplingContext {
   std::int64_t position = 0;             // of the token
-  int length_seat = -1;                  // whose length is added to it; -1: none is
+  int length_seat = -1;                  // a seat whose length is added to `position`; -1: none
   std::span<const TokenId> answer = {};  // the tokens of the answer before it
   int seat = -1;                         // of its counts; -1: no penalties
   // The last of `answer`, if it is a guess; or its place among the device's (ops/sequences.h).
@@ -51,7 +51,7 @@ class SampleRows {
   // From `logits` [size(), V], in the arena's present scope. Counts of `seats` are read where a row
   // has a seat, and those tokens are counted there which no wrong draft comes before.
   Drawn draw(Ops& ops, const Tensor& logits, const SeatTensors& seats, Arena& arena) const;
-  // The same, in one copy with what is in `uploads`.
+  // draw(), in one copy with what is in `uploads`.
   Drawn draw(Ops& ops, const Tensor& logits, const SeatTensors& seats, Uploads& uploads,
              Arena& arena) const;
 

@@ -50,7 +50,7 @@ void SeatDrafter::guess(std::span<SliceRun* const> runs) {
   Tensor hidden = gather(seats_.tensors().hidden, active);
   take(model_.logits_of({.on_device = hidden}));
   for (int step = 1; !active.empty(); ++step) {
-    // Those that want more, with the layer's hidden states of the step before.
+    // Slices that want more drafts, with the layer's hidden states of the step before.
     std::vector<std::int32_t> kept;
     StepRows rows;
     for (std::size_t i = 0; i < active.size(); ++i) {

@@ -3,8 +3,8 @@
 // every token (ops/sequences.h), which penalties are taken from.
 //
 // Counts are filled from a sequence's tokens when it begins to run in a seat, and kept up by ops
-// from then on. A ticket tells whose they are: it is the sequence's until others are filled there.
-// So it is with what drafting goes on from.
+// from then on. A ticket names their owner: it is valid until another sequence's counts are filled
+// in there. The state that drafting goes on from has such a ticket, too.
 #pragma once
 
 #include <cstdint>
@@ -59,14 +59,14 @@ class SeatTable {
   }
   // Counts `tokens` in a seat, after the ops so far; a new ticket.
   std::uint64_t fill(int seat, const TokenList& tokens);
-  // The same of what drafting goes on from, which ops have written to the seat.
+  // holds() and fill() of the state that drafting goes on from, which ops have written to the seat.
   bool holds_draft(int seat, std::uint64_t ticket) const {
     return ticket != 0 && tickets_[static_cast<std::size_t>(seat)].draft == ticket;
   }
   std::uint64_t keep_draft(int seat) {
     return tickets_[static_cast<std::size_t>(seat)].draft = ++last_ticket_;
   }
-  // Nobody's ticket holds any more.
+  // Makes all tickets invalid.
   void forget() { tickets_.assign(tickets_.size(), {}); }
 
  private:

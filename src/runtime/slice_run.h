@@ -18,7 +18,7 @@ struct SliceRun {
   // only the device knows are places among its guesses (ops/sequences.h) until they are read.
   int first = 0;
   int known = 0;
-  // Its only known token is the last of its seat; `first` is the most it may be until it is read.
+  // The only known token is the last of the seat; `first` is the most it may be until it is read.
   bool pending = false;
   std::vector<TokenId> drafts = {};
   int row_begin = 0;            // its rows in its shard's part of the step

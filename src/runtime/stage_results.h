@@ -28,7 +28,8 @@ struct ResultRows {
 
 class StageResults {
  public:
-  // Those of the last rank of `pp`, a group on the host, for memory of `device`; both outlive it.
+  // Results of the last rank of `pp`, a group on the host, for memory of `device`; both outlive
+  // this.
   StageResults(Comm& pp, Device& device);
   // Waits for what is still expected.
   ~StageResults();
@@ -36,12 +37,12 @@ class StageResults {
   // Makes room for `count` steps' results of `bytes` each, where no step is begun. False: there is
   // none.
   bool reserve(std::size_t count, std::size_t bytes);
-  // A step was begun, and these are its results; the second may be nobody's wish.
+  // A step was begun, and these are its results; `routed` is empty if not requested.
   void begin(const ResultRows& logits, const std::optional<ResultRows>& routed);
   struct Step {
     Tensor logits = {}, routed = {};
   };
-  // Those of the oldest step begun; valid until the next end().
+  // The results of the oldest step begun; valid until the next end().
   Step end();
   // Into `to`, after the results of all steps begun so far.
   void receive(const Tensor& to);

@@ -25,7 +25,7 @@ struct StepOptions {
 ForwardArgs run_batch(const Model& model, const Batch& batch, const StepOptions& options,
                       Arena& arena);
 
-// The same of `rows`.
+// run_batch() of the batch that `rows` make.
 ForwardArgs run_step(const Model& model, const StepRows& rows, const Tensor& rope_table,
                      const StepOptions& options, Arena& arena);
 
@@ -60,7 +60,7 @@ DraftResults run_draft_batch(const Model& model, const Batch& batch,
                              const std::function<Tensor()>& target, const DraftOptions& options,
                              Arena& arena);
 
-// The same of `rows`; `target` is asked for when the batch is there.
+// run_draft_batch() of the batch that `rows` make; `target` is called once the batch is there.
 DraftResults run_draft(const Model& model, StepRows rows, const Tensor& rope_table,
                        const std::function<Tensor()>& target, const DraftOptions& options,
                        Arena& arena);

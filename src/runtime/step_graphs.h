@@ -27,13 +27,13 @@ struct GraphSizes {
   std::int64_t most = 1 << 30;          // rows with drafts
 };
 
-// As a flat list, and back; anything else that a list may hold is no sizes at all.
+// GraphSizes as a flat list, and back; the list ends at the first entry that can be no size.
 std::vector<std::int64_t> to_list(const GraphSizes& sizes);
 GraphSizes graph_sizes(std::span<const std::int64_t> list);
 
 // Few sizes, up to `most` rows, and never a quarter more rows than there are beyond the first.
 GraphSizes usual_graphs(std::int64_t most);
-// Those of a server in which at most `max_running` sequences run.
+// The sizes of a server in which at most `max_running` sequences run.
 GraphSizes sizes_of(const GraphWishes& wishes, std::int64_t max_running);
 
 // The pages of each sequence in a graph: the first size that holds `pages`, at most `most`. Four
@@ -89,7 +89,7 @@ class StepGraphs {
     std::vector<CommCounters::Totals> before = {}, after = {};  // collectives of it, by group
     std::unique_ptr<Graph> graph = {};  // null: it ran once, and the arena has grown
   };
-  // Its sequences, rows and pages; none: it is no graph.
+  // The sequences, rows and pages of the graph of `rows`; none: such a step has no graph.
   std::optional<Key> key_of(const Model& model, const StepRows& rows,
                             const StepOptions& options) const;
   ForwardArgs run(const Model& model, const Key& key, BatchArrays arrays, const Tensor& rope_table,

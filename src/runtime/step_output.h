@@ -15,7 +15,7 @@ namespace glint {
 // of all shards: those of all, shard after shard, on the leader.
 struct StepOutput {
   std::span<const float> logits = {};  // [R, V], on the host if wanted there
-  Tensor device_logits = {};           // the same on the device
+  Tensor device_logits = {};           // the logits on the device
   // [T, hidden], of this rank's rows; drafts: [S, hidden], of each slice's last row.
   Tensor hidden = {};
   // Drafts: the keys [S, index_topk] that each slice's last row attended to.

@@ -19,8 +19,8 @@ struct AskedNumbers {
   std::int64_t echoed_scores = 0;                     // of prompts, that begin streams
   std::int64_t experts = 0;
 
-  // Those of one of the body's requests, if its answers become as long as they may. A row chooses
-  // `row_experts`, in all layers together.
+  // Adds the numbers of one of the body's requests, if its answers become as long as they may. A
+  // row chooses `row_experts`, in all layers together.
   void add(const ApiRequest& request, const Prepared& prepared, int row_experts);
 
   // Refuses more than one body may ask for.

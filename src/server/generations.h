@@ -117,7 +117,7 @@ class Generations {
   }
   // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.
   void end_session(Shard& shard, std::uint64_t number, const std::function<void(Session&)>& end);
-  // The same, from any thread.
+  // end_session(), from any thread.
   void end_session(std::uint64_t number, std::function<void(Session&)> end);
   void forget(Shard& shard, std::uint64_t number);
   void tell_long(Session& session, std::uint64_t number);

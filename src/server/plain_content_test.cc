@@ -35,7 +35,7 @@ TEST(PlainContent, special_tokens_of_users_become_their_letters) {
               tokenizer().encode(text, {.parse_special = false}).value())
         << text;
   }
-  // Those of the template itself stay tokens.
+  // Special tokens of the template itself stay tokens.
   const TokenId user = *tokenizer().token_to_id("<|user|>");
   EXPECT_EQ(encoded("<|user|>" + marked("user", "<|user|>"))[0], user);
   EXPECT_EQ(std::ranges::count(encoded("<|user|>" + marked("tool", "<|user|>")), user), 1);

@@ -48,7 +48,7 @@ class Reply {
   // A stream that has begun ends with `event` instead.
   void fail(const ApiError& error, std::string_view event = {});
 
-  // As HttpExchange's. The stream is one of server-sent events; `last` is its end.
+  // The functions of HttpExchange, for a stream of server-sent events; `last` is its end.
   void begin_events();
   bool write(std::string_view bytes);
   void finish(std::string_view last);

@@ -64,7 +64,7 @@ struct TrainerConfig {
   std::function<Result<std::string>(const std::string&)> find_model = {};
   // The checksum (checkpoint/checksum.h) of the weights in a directory; null: none are told.
   std::function<Result<std::string>(const std::string& dir)> checksum_of = {};
-  // That of the program: those of one build have the same bits. Null: it is not told.
+  // The checksum of the program: one build has the same bits everywhere. Null: it is not told.
   std::function<Result<std::string>()> build = {};
 };
 

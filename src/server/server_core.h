@@ -25,7 +25,7 @@ struct ServerCore {
   // 503 with Retry-After, unless the server is ready.
   ApiStatus ready() const;
 
-  // As the client is told it: the state's name, or "recovering" while lost ranks start again.
+  // The state as clients are told it: its name, or "recovering" while lost ranks start again.
   const char* state_name() const;
 
   // Null until the model is there. Any thread may ask, while another one opens it.

@@ -41,15 +41,15 @@ class Session {
   void on_event(TokenEvent event);
   // Ends everything; before the first byte with this error's status.
   void fail(const ApiError& error);
-  // The same, if memory ran out within one of these calls: 503, or the stream is cut.
+  // fail(), if memory ran out within one of these calls: 503, or the stream is cut.
   void give_up() noexcept;
   // Once nothing was sent for `seconds`: sends that the answer is still awaited, and before it the
   // head of the stream. From then on errors are events.
   void keep_alive(double seconds);
   // The client is gone.
   void disconnect();
-  // It has ended, but to write it takes so long that others would wait: tell() does, which may be
-  // called on any thread, after the last of the calls above.
+  // The answer has ended, but writing it takes so long that others would wait: tell() does it, and
+  // may be called on any thread, after the last of the calls above.
   bool awaits_telling() const { return awaits_telling_; }
   void tell();
   bool done() const { return done_; }

@@ -20,7 +20,7 @@ class Arena {
 
   // An uninitialised dense tensor, aligned to 256 bytes, valid until the enclosing Scope ends.
   Tensor take(DType dtype, std::initializer_list<std::int64_t> dims);
-  // The same for what matrix products read row beside row: rows (of the first dim) lie the device's
+  // A tensor whose rows matrix products read side by side: rows (of the first dim) lie the device's
   // row_pitch() apart.
   Tensor take_padded(DType dtype, std::initializer_list<std::int64_t> dims);
 

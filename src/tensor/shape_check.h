@@ -35,7 +35,7 @@ class ShapeCheck {
 
   // `x` is given, has one of `dtypes` and these dims, and is row-major without gaps.
   void dense(const char* name, const Tensor& x, DTypes dtypes, Names dims);
-  // The same, but only the elements of the last dim must be neighbours.
+  // dense(), but only the elements of the last dim must be neighbours.
   void strided(const char* name, const Tensor& x, DTypes dtypes, Names dims);
   // `w` is given and has these dims. Its data and scales were checked when it was made
   // (check_weight).

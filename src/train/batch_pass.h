@@ -61,7 +61,7 @@ class BatchPass {
   void head(LossSums& sums);
   // The draft layer and its loss, recorded; that loss.
   double add_drafts(const Tensor& hidden);
-  // The same and back, where it learns alone.
+  // add_drafts() and back, where the draft layer learns alone.
   double learn_drafts_alone(const Tensor& hidden);
   // The draft layer on the final states of all rows, each part of it by `run`.
   template <class Run>
@@ -76,7 +76,7 @@ class BatchPass {
   void feed_forward_back(int layer);
   void attention_back(int layer);
   void embed_back();
-  // That of what entered, for the stage before.
+  // Keeps the gradient of this stage's input, for the stage before.
   void keep_gradient();
   // A copy that lives as long as the batch.
   Tensor keep(const Tensor& x);

@@ -29,7 +29,7 @@ struct ParameterCheck {
 // attended to: the loss is smooth but for these choices.
 Result<std::vector<TrainSequence>> with_routes(LoadedModel& model, const TokenSequences& sequences);
 
-// The same of the draft layer, for sequences whose other experts are given.
+// Chooses the draft layer's experts, for sequences whose other experts are given.
 Status add_draft_routes(GradientPass& pass, std::vector<TrainSequence>& sequences,
                         std::int64_t batch_tokens);
 

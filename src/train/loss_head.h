@@ -23,7 +23,7 @@ class LossHead {
     std::vector<float> log_probs = {}, entropies = {};  // after the temperature
     std::vector<float> served = {};                     // TokenScores::served, where asked for
   };
-  // Those of `tokens`, by the final states `hidden` [T, hidden] of all rows.
+  // Scores of `tokens`, by the final states `hidden` [T, hidden] of all rows.
   Scores score(const Tensor& hidden, const LossRows& tokens, float temperature, bool served);
 
   // Sum of minus log-probabilities of `tokens`, times their weights. The gradient of terms.scale

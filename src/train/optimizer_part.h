@@ -20,7 +20,7 @@ class OptimizerPart {
  public:
   enum class Value { kMaster, kExpAvg, kExpAvgSq };
 
-  // That of the rank whose groups are `mesh`, with its `parameters`, which outlives this.
+  // The part of the rank whose groups are `mesh`, with its `parameters`, which outlives this.
   OptimizerPart(Parameters& parameters, const Mesh& mesh);
 
   // Numbers that it has of each value.
@@ -41,7 +41,7 @@ class OptimizerPart {
   void give(Value value, std::int64_t first, std::span<float> values) const;
 
  private:
-  // One section's.
+  // This rank's share of a section.
   struct Share {
     std::int64_t offset = 0, padded = 0;  // the section
     std::vector<Comm*> groups = {};       // that cut it, one after another

@@ -37,7 +37,7 @@ PackedRows part_of(const PackedRows& all, int part, int parts);
 // sees that.
 PackedRows pack_for_draft(std::span<const TrainSequence> sequences);
 
-// As one of its passes, which `learns` or not; `drafts`: the draft layer's too.
+// The shape of a batch's pass, which `learns` or not; `drafts`: with the draft layer's.
 BatchShape shape_of(std::span<const TrainSequence> batch, bool shares, bool drafts, bool learns);
 
 // The tokens that a loss is taken of, those whose weight is not 0, in order.

@@ -16,7 +16,7 @@ bool is_divided(const ModelTensor& tensor, const MeshShape& shape);
 // Whether it is the first stage's, and `shard` has it as well: the embedding, for the draft layer
 // or as the head.
 bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard);
-// One of the ranks that have the same part speaks for all: whether `shard` is that one's.
+// Whether the rank of `shard` speaks for all ranks that have the same part of the tensor.
 bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard);
 
 // Which copies (experts), rows and columns, in the order of the checkpoint. A vector is one row.

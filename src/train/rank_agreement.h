@@ -14,7 +14,7 @@ Error interrupted();
 // The ranks that divide a layer, which meet in each. Collective over them.
 bool all_go_on(bool own, const Mesh& mesh);
 
-// The same of the stages too. Not while they work on batches, each on another one.
+// all_go_on() over the stages too. Not while they work on batches, each on another one.
 bool all_agree(bool own, const Mesh& mesh);
 
 // Between the stages: the first decides before each batch, and each other one hears it from the one

@@ -45,13 +45,13 @@ class TrainPeers {
   // Whether those of this machine have memory for so many bytes each, before one takes any; `what`
   // is the beginning of the sentence that says no, up to its verb.
   Status expect_memory(std::string_view what, std::int64_t bytes) const;
-  // The same of copies of all weights that are no views of the files.
+  // expect_memory() for copies of all weights that are no views of the files.
   Status expect_room_for_copies(const Checkpoint& checkpoint) const;
   // Whether all have read the same in `dir`, by LoadedModel::fingerprint(); empty: not from files.
   Status expect_same_files(const std::string& dir, std::string_view fingerprint) const;
   // The outcome of work that only the first does.
   Status on_first(const std::function<Status()>& work) const;
-  // The same of work whose result is text.
+  // on_first() for work whose result is text.
   Result<std::string> on_first_text(const std::function<Result<std::string>()>& work) const;
 
  private:

@@ -20,7 +20,7 @@ struct TrainSequence {
   // The experts that each token went to in a rollout, [tokens, MoE layers, k], of all tokens or of
   // all but the last, which predicts nothing; empty: the router chooses.
   std::vector<std::int32_t> routes = {};
-  // Those of the draft layer, [tokens, k]; empty: its router chooses.
+  // The experts of the draft layer, [tokens, k]; empty: its router chooses.
   std::vector<std::int32_t> draft_routes = {};
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
@@ -43,7 +43,7 @@ struct TokenScores {
 // Weights and routes fit the tokens, and the tokens fit the model.
 Status check_train_sequence(const LoadedModel& model, const TrainSequence& sequence);
 
-// The same of each, named by its number from 1; experts are given of all of them, or of none.
+// Checks each sequence, named by its number from 1; experts are given of all of them, or of none.
 Status check_train_sequences(const LoadedModel& model, std::span<const TrainSequence> all);
 
 // How many first tokens of `a` may stand for those of `b`: the same, with the same experts.

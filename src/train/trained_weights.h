@@ -36,7 +36,7 @@ class TrainedWeights {
   // time.
   void write(const Parameter& parameter, std::span<const float> values, LoadedModel& model,
              ThreadPool& pool);
-  // The same of a whole tensor, in the order of the checkpoint, where all are here.
+  // Writes a whole tensor, in the order of the checkpoint, where this process has all of it.
   void write(const ModelTensor& tensor, std::span<const float> whole, ThreadPool& pool);
   // The last stage, where it has the embedding for a draft layer that is not trained, gets the
   // first one's. Collective over the stages.
@@ -92,7 +92,7 @@ class TrainedWeights {
                     ThreadPool& pool) const;
 
   std::string name_;
-  std::optional<ShardPlan> part_;    // which is here; none: all
+  std::optional<ShardPlan> part_;    // the part in this process; none: all
   std::optional<Checkpoint> files_;  // of the others
   Buffer memory_;
   std::vector<Entry> table_;

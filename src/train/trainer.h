@@ -112,7 +112,7 @@ class Trainer {
   // All of a tensor in the order of the checkpoint, of every rank's shares, for the first process;
   // and back.
   std::span<const float> whole_of(OptimizerPart::Value value, const ModelTensor& tensor);
-  // The same of each tensor of each value, one after another.
+  // whole_of() each tensor of each value, one after another.
   std::span<const float> next_whole();
   void give_out(OptimizerPart::Value value, const ModelTensor& tensor,
                 std::span<const float> whole);
@@ -123,7 +123,7 @@ class Trainer {
   void for_parts(const ModelTensor& tensor, std::span<const float> whole, F f);
 
   TrainerOptions options_;
-  std::string source_dir_;  // whose other files checkpoints have as well
+  std::string source_dir_;  // checkpoints get its other files as well
   std::unique_ptr<TrainRanks> ranks_;
   std::optional<TrainedWeights> weights_;
   std::vector<OptimizerPart> optimizer_;  // of each rank

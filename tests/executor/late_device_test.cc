@@ -242,7 +242,7 @@ TEST(LateDevice, gaps_are_those_of_graphs) {
   }
 }
 
-// Those that are recorded before the first step are all that there will be, and change no bit.
+// Graphs that are recorded before the first step are all that there will be, and change no bit.
 TEST(LateDevice, a_graph_is_of_all_the_tables_that_it_reads) {
   const auto late = load_late();
   Device& device = late->ops().device();

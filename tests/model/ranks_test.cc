@@ -250,7 +250,7 @@ void expect_near(const std::string& dir, int tp, const std::vector<int>& lengths
   EXPECT_LT(error_of(got.hidden, expected.hidden), 1e-5);
 }
 
-// Those of 2 and 4 that divide the model.
+// The numbers of 2 and 4 that divide the model.
 std::vector<int> divisors_of(const std::string& dir) {
   const ModelConfig config = read_config(dir + "/config.json").value();
   std::vector<int> divisors;

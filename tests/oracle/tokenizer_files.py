@@ -43,7 +43,7 @@ def train(corpus, pre_tokenizer, normalizer=None):
 
 
 def with_model(tokenizer, **changes):
-    """The same with members of the model changed."""
+    """The tokenizer with members of its model changed."""
     data = json.loads(tokenizer.to_str())
     data["model"].update(changes)
     return Tokenizer.from_str(json.dumps(data))

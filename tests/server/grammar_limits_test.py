@@ -49,7 +49,7 @@ def eventually(condition, seconds=120):
 
 
 class Processes:
-    """Those of a server that compile."""
+    """Processes of a server that compile grammars."""
 
     def __init__(self, server):
         self.host, = eventually(lambda: children(server.process.pid))

@@ -243,7 +243,7 @@ def scramble(model):
 
 
 def other_files_are_refused(expected):
-    """Those that the second machine has in the place of the first one's."""
+    """Files of the second machine that differ from the first one's."""
     with tempfile.TemporaryDirectory() as top:
         places = [pathlib.Path(top, str(node)) for node in range(2)]
         for place in places:

@@ -47,7 +47,7 @@ class CpuGradients : public ReferenceGradients {
     const std::int32_t* places = nullptr;
     std::int64_t count = 0;
   };
-  // Their transpose [columns, count], dense, of type `to`.
+  // The transpose of `rows`, [columns, count], dense, of type `to`.
   Tensor turned(const Rows& rows, DType to);
   void turn(const Rows& rows, const Tensor& to);
   // Turned matrices as a stack; those of `wanted` only.

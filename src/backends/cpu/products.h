@@ -17,7 +17,7 @@ class Growing {
  public:
   // Aborts where there is no memory: what a step needs was reserved before.
   std::byte* at_least(std::int64_t bytes);
-  // The same ahead of time. False: there is none.
+  // Takes the memory ahead of time. False: there is none.
   bool reserve(std::int64_t bytes);
   // The bytes held after at_least(bytes) of nothing before.
   static std::int64_t held_for(std::int64_t bytes);

@@ -135,7 +135,7 @@ class BlockScores {
     if (next.empty()) products_.kernels().leave(scratch.tiles);
   }
 
-  // Those of the keys that token i of the block sees.
+  // Scores of the keys that token i of the block sees.
   std::span<const float> of_token(std::int64_t i) const {
     return {scores_ + i * num_pages() * kPageSize,
             static_cast<std::size_t>(position_of(args_, block_.first + i) + 1)};

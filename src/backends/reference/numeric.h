@@ -16,7 +16,7 @@ double dot(const float* a, const float* b, std::int64_t n);
 
 // Element `i` of an index tensor, which must lie in [0, limit).
 std::int64_t index_at(const Tensor& indices, std::int64_t i, std::int64_t limit, const char* what);
-// The same, or -1, which stands for padding.
+// index_at(), or -1, which stands for padding.
 std::int64_t index_or_padding(const Tensor& indices, std::int64_t i, std::int64_t limit,
                               const char* what);
 

@@ -21,7 +21,7 @@ class GradientCheck {
     require(fits, name, str("is ", d.describe(), ", but belongs to ", x.describe()));
     require(d.dim(-1) == 1 || d.stride[d.rank - 1] == 1, name, "has gaps in its last dim");
   }
-  // The same, where `d` may be empty.
+  // of(), where `d` may be empty.
   void if_wanted(const char* name, const Tensor& d, const Tensor& x) const {
     if (d) of(name, d, x);
   }

@@ -27,8 +27,8 @@ Json call_json(const std::string& id, const std::string& name, Json arguments);
 // the body counts.
 class ArgumentsReader {
  public:
-  // As an object, empty for a blank text. Fails if the text is none, or the calls so far have more
-  // values than a conversation may.
+  // The arguments in `text` as an object, empty for a blank text. Fails if the text is no object,
+  // or the calls so far have more values than a conversation may.
   Result<Json> read(const std::string& text);
 
  private:

@@ -201,7 +201,7 @@ void ResponsesWriter::piece(const Piece& piece, const Answer&, std::string& out)
         break;
     }
   }
-  // Those of a stop string have no text.
+  // Scores of a stop string have no text.
   if (item_.kind == Kind::kMessage) std::ranges::move(scores, std::back_inserter(item_.scores));
 }
 

@@ -15,7 +15,7 @@ void read_stops(RequestReader& r, const char* name, ApiRequest& request);
 // priority, cache_salt, extra_key.
 void read_turn(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
-// The same, and stop, stop_token_ids, min_tokens, ignore_eos ...
+// The fields of read_turn(), and stop, stop_token_ids, min_tokens, ignore_eos ...
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
 // response_format, structured_outputs, guided_*, regex, ebnf, json_schema, structural_tag, choice.

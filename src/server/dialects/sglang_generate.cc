@@ -116,7 +116,7 @@ void read_own(RequestReader& r, ApiRequest& request, const ParseContext& context
   }
 }
 
-// Those that may be lists: one for each prompt. The prompts are the last two.
+// Fields that may be lists: one element for each prompt. The prompts are the last two.
 constexpr const char* kListed[] = {
     "sampling_params",   "rid",  "return_logprob", "top_logprobs_num", "return_routed_experts",
     "logprob_start_len", "text", "input_ids"};

@@ -11,9 +11,10 @@
 
 namespace glint {
 
-// Fails on the first that is set. One that is null, false, 0, empty or says the default is not.
+// Fails on the first unsupported field that is set. Null, false, 0, empty and the default count as
+// not set.
 void refuse_unsupported(RequestReader& r, Api api);
-// The same of the members of structured_outputs.
+// refuse_unsupported() of the members of structured_outputs.
 void refuse_unsupported_constraints(RequestReader& r);
 
 // The names of those of an API, with their remedies.

@@ -77,7 +77,7 @@ class Layout {
     return has("own-dp") || is_on("server-a-shard") || is_on("server-a-machine");
   }
 
-  // Those of this server, which knows of no other.
+  // The shards of this server, which knows of no other.
   Result<int> shards_of_server(int shards) {
     const bool by_machine = !has("own-dp") && is_on("server-a-machine");
     const int here = by_machine ? size_of("local-dp", shards) : 1;

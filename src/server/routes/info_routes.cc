@@ -48,7 +48,7 @@ Json model_json(const ServerCore& core, const std::string& name) {
                       {"permission", Json::Array{permission_json(core)}}};
 }
 
-// The same in Anthropic's words.
+// The model in Anthropic's words.
 Json anthropic_model_json(const ServerCore& core, const std::string& name) {
   const std::time_t started = core.started;
   std::tm utc = {};

@@ -10,7 +10,7 @@
 
 namespace glint {
 
-// The same as a span, with the names of OpenTelemetry's conventions for generative AI.
+// The record as a span, with the names of OpenTelemetry's conventions for generative AI.
 Span span_of(const RequestRecord& record, const RequestContext& context);
 
 void log_request(const LogConfig& config, const RequestRecord& record,

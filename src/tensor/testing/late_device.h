@@ -36,7 +36,7 @@ class LateDevice final : public Device {
 
   // Pieces of work that have not run.
   std::size_t num_queued() const { return queue_.size(); }
-  // Those that were there when an event was last waited for that had not passed, behind it.
+  // Pieces of work queued behind an event, when one that had not passed was last waited for.
   std::size_t num_behind_wait() const { return num_behind_wait_; }
 
   bool is_recording() const { return recording_ != nullptr; }

@@ -166,7 +166,7 @@ unsigned ToolTyping::types(const Json* schema) {
   return types_[schema] = found ? found : unsigned{kStringType};
 }
 
-// Those of `schema` itself, then of each alternative those that none before it has.
+// Properties of `schema` itself, then of each alternative those that none before it has.
 void ToolTyping::gather(const Json* schema, Visit& visit, Properties& out) const {
   schema = resolve(schema);
   if (!schema || visit.depth == kMaxDepth || !visit.seen.insert(schema).second) return;

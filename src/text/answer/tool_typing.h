@@ -35,7 +35,7 @@ class ToolTyping {
 
   // The schema of argument `name`, or null if there is none.
   const Json* argument(std::string_view name) { return property(root_, name); }
-  // That of all arguments which have none of their own, or null.
+  // The schema of all arguments that have none of their own, or null.
   const Json* other_arguments() { return properties(root_).others; }
 
   // The types that `schema` allows: `type`, those of `enum` and `const`, and of all alternatives.

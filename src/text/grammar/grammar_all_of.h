@@ -16,7 +16,7 @@ namespace glint {
 // changed anything.
 Status merge_all_of(Json& root, std::size_t max_bytes);
 
-// The same of `root` alone, and of the reference that it is.
+// merge_all_of() of `root` alone, and of the schema that it refers to.
 Status merge_root(Json& root, std::size_t max_bytes);
 
 }  // namespace glint

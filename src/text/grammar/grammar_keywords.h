@@ -15,11 +15,11 @@ inline constexpr int kMaxSchemaDepth = 64;
 
 using Keywords = std::vector<std::string_view>;
 
-// Those that restrict, and that no grammar here can express.
+// Keywords that restrict values, and that no grammar here can express.
 const Keywords& unsupported_keywords();
 // The compiler reads one of these in a schema, and no keyword beside it.
 const Keywords& whole_keywords();
-// Those of a type; each says nothing about values of other types.
+// The keywords of a type; each says nothing about values of other types.
 struct TypeKeywords {
   const char* type;
   Keywords names;

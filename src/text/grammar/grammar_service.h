@@ -51,7 +51,7 @@ class GrammarService {
   // by `done`.
   void close();
 
-  // As GrammarCompiler's.
+  // GrammarCompiler::constrain().
   std::shared_ptr<TokenConstraint> constrain(std::shared_ptr<const CompiledGrammar> grammar,
                                              bool after_reasoning) const;
 

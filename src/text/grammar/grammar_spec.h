@@ -29,7 +29,7 @@ struct GrammarSpec {
   std::shared_ptr<const GrammarSpec> instead = {};
 };
 
-// As a text that no other spec has, and back. Fails on what dump_spec() did not write.
+// A spec as a text that no other spec has, and back. Fails on what dump_spec() did not write.
 std::string dump_spec(const GrammarSpec& spec);
 Result<GrammarSpec> parse_spec(std::string_view text);
 

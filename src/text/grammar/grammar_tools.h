@@ -21,7 +21,8 @@ struct ToolCallRules {
   bool parallel = true;      // more than one
 };
 
-// As one of xgrammar's structural tags. Fails naming the function and what cannot be expressed.
+// The grammar of calls, as a structural tag of xgrammar's. Fails naming the function and what
+// cannot be expressed.
 Result<Json> tool_call_grammar(const std::vector<ToolSpec>& tools, const ToolCallRules& rules);
 
 // The function with schemas that can be expressed: of an argument whose own cannot, the types alone

@@ -8,8 +8,8 @@
 
 namespace glint {
 
-// As one of xgrammar's, its schemas prepared. Fails on formats that are not supported and on what
-// is too deep or too large, with the place.
+// The given tag as one of xgrammar's, its schemas prepared. Fails on formats that are not supported
+// and on what is too deep or too large, with the place.
 Result<Json> read_structural_tag(const Json& given);
 
 }  // namespace glint

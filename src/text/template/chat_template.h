@@ -29,7 +29,7 @@ class ChatTemplate {
   // A text has a brace or a line break and is no file: the rule of vLLM.
   static Result<ChatTemplate> from_file_or_text(const std::string& given);
 
-  // Those of a checkpoint directory, for a template from elsewhere.
+  // Takes the special tokens of a checkpoint directory, for a template from elsewhere.
   Status take_special_tokens(const std::string& dir);
 
   // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go

@@ -221,7 +221,7 @@ void Bpe::merge_short(Scratch& scratch) const {
   }
 }
 
-// The same with a heap of candidates: O(n log n), for words as long as an attacker likes.
+// Merges with a heap of candidates: O(n log n), for words as long as an attacker likes.
 void Bpe::merge_long(Scratch& scratch) const {
   std::vector<Symbol>& symbols = scratch.symbols;
   std::vector<Candidate>& heap = scratch.heap;

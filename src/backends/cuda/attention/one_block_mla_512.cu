@@ -28,7 +28,7 @@ __device__ float* sums_of(Shared<kFp8>& shared) {
   return reinterpret_cast<float*>(shared.stages[0]);
 }
 
-// The same in every thread of the block.
+// Writes the answer of a token; every thread of the block calls it with the same arguments.
 template <bool kFp8>
 __device__ void write(const Attention& a, std::int64_t token, Shared<kFp8>& shared) {
   const float* const sums = sums_of(shared);

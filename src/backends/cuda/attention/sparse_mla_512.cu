@@ -34,7 +34,7 @@ struct Shared {
   PartWeights weights;
   alignas(16) std::byte first_sums[kParts > 1 ? (kParts - 1) * sizeof(PartSums) : 16];
 
-  // Those of the last part replace the stages.
+  // The sums of a part; the last part's overwrite the stages.
   __device__ PartSums& sums_of(int part) {
     static_assert(sizeof(stages) >= sizeof(PartSums));
     return *reinterpret_cast<PartSums*>(part + 1 < kParts ? first_sums + part * sizeof(PartSums)

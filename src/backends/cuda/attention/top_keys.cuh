@@ -26,7 +26,7 @@ bool can_score_keys(const SelectKeysArgs& args);
 // Scores at most `most_keys` keys a token, and nothing for tokens that see k keys or fewer.
 void launch_score_keys(const KeyScores& scores, IndexFormat format, std::int64_t tokens,
                        std::int64_t most_keys, const Gpu& gpu);
-// The same where many neighbours are of one sequence; on devices with wgmma.
+// launch_score_keys() where many neighbours are of one sequence; on devices with wgmma.
 void launch_score_prompt_keys(const KeyScores& scores, IndexFormat format, std::int64_t tokens,
                               std::int64_t most_keys, const Gpu& gpu);
 

@@ -10,8 +10,8 @@ namespace glint::cuda {
 void launch_queries_back(const SparseMlaBackArgs& args, const SparseMlaBackTemporaries& to,
                          const Gpu& gpu);
 
-// The same on the tensor cores: of bf16 queries over bf16 latents of 512 + 64, with gradients and
-// weights of keys rounded to bf16.
+// launch_queries_back() on the tensor cores: of bf16 queries over bf16 latents of 512 + 64, with
+// gradients and weights of keys rounded to bf16.
 bool is_queries_back_512(const SparseMlaBackArgs& args, const Arch& arch);
 void launch_queries_back_512(const SparseMlaBackArgs& args, const Tensor& dkeys, const Gpu& gpu);
 

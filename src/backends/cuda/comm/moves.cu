@@ -60,7 +60,7 @@ struct Exchange {
   __device__ std::int32_t dealt(int from, int to) const {
     return begin_of(from, to + 1) - begin_of(from, to);
   }
-  // That a rank of `size` sends.
+  // The number of rows that `rank` of `size` sends.
   __device__ std::int64_t rows_of(int rank, int size) const {
     if (!backwards) return begin_of(rank, size);
     std::int64_t sum = 0;
@@ -74,7 +74,7 @@ struct Part {
   std::int64_t begin, count, at;
 };
 
-// Those of `other` for `rank` (comm/host_rows.h).
+// The rows of `other` for `rank` (comm/host_rows.h).
 __device__ inline Part part_of(const Exchange& x, int other, int rank) {
   std::int64_t before = 0;
   if (!x.backwards) {

@@ -34,7 +34,7 @@ Tensor stretch(const Tensor& x, std::int64_t at, std::int64_t n) {
   return Tensor(x.data + at * size_of(x.dtype), x.dtype, {n});
 }
 
-// Those rows of each that are among [at, at + most) of what its sender sends.
+// Cuts each entry of `all` to the rows [at, at + most) of what its sender sends.
 std::vector<SentRows> cut_out(std::vector<SentRows> all, std::int64_t at, std::int64_t most) {
   for (SentRows& s : all) {
     const std::int64_t begin = std::max(s.begin, at);

@@ -7,7 +7,7 @@
 
 namespace glint::cuda {
 
-// Its functions that are called.
+// Functions of NCCL that are called.
 #define GLINT_FOR_EACH_NCCL(F) \
   F(GetVersion)                \
   F(GetUniqueId)               \
@@ -22,7 +22,7 @@ namespace glint::cuda {
   F(Broadcast)                 \
   F(AllReduce)                 \
   F(GetErrorString)
-// These came later.
+// Functions that newer versions of NCCL added.
 #define GLINT_FOR_EACH_NEW_NCCL(F) \
   F(MemAlloc)                      \
   F(MemFree)                       \

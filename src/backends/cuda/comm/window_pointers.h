@@ -8,7 +8,7 @@
 
 namespace glint::cuda {
 
-// Those of `size` ranks, in their order, into windows->at; waits for the GPU.
+// Writes the windows of `size` ranks, in their order, into windows->at; waits for the GPU.
 void find_windows(ncclWindow_t window, int size, const Gpu& gpu, Windows* windows);
 
 }  // namespace glint::cuda

@@ -40,7 +40,7 @@ class GroupTiles {
     end_ = warp_prefix_sum(own_);
   }
   __device__ int count() const { return __shfl_sync(kAllLanes, end_, kWarp - 1); }
-  // The same in every lane, all of which call it.
+  // Tile `number`, or none; all lanes call it and get the same.
   __device__ RowTile at(std::int64_t number) const {
     const unsigned beyond = __ballot_sync(kAllLanes, number < end_);
     if (!beyond) return {};

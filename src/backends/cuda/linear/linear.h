@@ -37,7 +37,7 @@ struct GateUpArgs {
 };
 void launch_gate_up(const GateUpArgs& args, const Gpu& gpu);
 
-// The same with rows in groups, as grouped_linear has them.
+// launch_gate_up() with rows in groups, as grouped_linear has them.
 struct GroupedGateUpArgs {
   Tensor x = {}, rows = {}, offsets = {};
   WeightStack gate = {}, up = {};

@@ -35,7 +35,7 @@ __device__ void load_run(float (&v)[kRun], const float* x, int column, int k) {
   }
 }
 
-// The same of row `n` of the weight.
+// load_run() of row `n` of the weight.
 template <WeightFormat kFormat, bool kAligned>
 __device__ void load_weights(float (&v)[kRun], const WeightView& w, std::int64_t n, int column,
                              int k) {

@@ -90,7 +90,7 @@ std::string moe_has_the_same_bits_in_a_graph_and_in_parts(Ops& ops) {
   return "";
 }
 
-// The same of attention_in, over caches in bf16.
+// attention_in in a graph has the bits that it has outside, over caches in bf16.
 std::string attention_in_has_the_same_bits_in_a_graph(Ops& ops) {
   constexpr int kHidden = 1024, kQuery = 256, kHeads = 4, kLatent = 512, kRope = 64, kWidth = 256,
                 kKeyHeads = 8, kKey = 128, kMostRows = 700;

@@ -79,7 +79,7 @@ class Bound {
   // repeated, unknown, missing.
   static Result<Bound> bind(std::string_view function, const Arguments& arguments,
                             std::initializer_list<std::string_view> parameters);
-  // It points into the arguments.
+  // Refused for temporaries: the result points into the arguments.
   static Result<Bound> bind(std::string_view function, Arguments&& arguments,
                             std::initializer_list<std::string_view> parameters) = delete;
 
