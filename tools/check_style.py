@@ -176,11 +176,12 @@ def check_text(name, text):
 
 
 def check_comments(name, text):
-    """No comment begins with a relative clause in place of a noun; lines that continue one may begin as they like."""
-    start = r"[/#]+[ \t]*(What|Who|Of)\b"
+    """No comment begins with a pronoun or a relative clause in place of a noun; lines that continue one may begin as they like."""
+    pronoun = r"(What|Who|Of|Those|That of|The same of)\b"
+    start = r"[/#]+[ \t]*" + pronoun
     remedy = "begin with the noun that it stands for"
     if name.endswith(".py") or text.startswith("#!/usr/bin/env python3"):
-        for match in re.finditer(r'^[ \t]*"""(What|Who|Of)\b', text, re.M):
+        for match in re.finditer(r'^[ \t]*"""' + pronoun, text, re.M):
             yield f"{name}:{text.count(chr(10), 0, match.end()) + 1}: a docstring begins with {match.group(1)}; {remedy}"
     if not re.search(start, text):  # the rest takes time
         return
@@ -396,6 +397,8 @@ def self_test():
         "which only": {"tests/x.cc": "#include <spdlog/spdlog.h>\n"},
         "x.cc:1: a comment begins with What": {"tests/x.cc": "// What it is.\n"},
         "x.cc:3: a comment begins with Of": {"tests/x.cc": "// A\n//\n// Of B.\n"},
+        "x.h:3: a comment begins with Those": {"tests/x.h": "// A.\n#pragma once\n// Those of A.\n"},
+        "x.h:3: a comment begins with The same of": {"tests/x.h": "// A.\n#pragma once\n// The same of A.\n"},
         "x.h:3: a comment begins with Of": {"tests/x.h": "// A.\n#pragma once\nint i = 1'000;  // Of it.\n"},
         "x.h:4: a comment begins with Who": {"tests/x.h": "// A.\n#pragma once\nint i;  // of A\n// Who asks.\n"},
         "x.js:1: a comment begins with Who": {"src/a/x.js": "f('//');  // Who asks.\n"},
