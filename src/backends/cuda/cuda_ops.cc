@@ -22,7 +22,7 @@ namespace {
 
 class CudaOps final : public Blocks<Backend> {
  public:
-  // `scores`: memory of the device for select_keys.
+  // `scores`: memory of the device for select_keys and sparse_mla.
   CudaOps(std::unique_ptr<CudaDevice> device, Buffer scores, bool use_windows)
       : device_(std::move(device)), scores_(std::move(scores)), use_windows_(use_windows) {}
 
@@ -71,11 +71,13 @@ class CudaOps final : public Blocks<Backend> {
   void select_keys(const SelectKeysArgs& args) override {
     if (!is_top_keys(args)) return run("select_keys", args, launch_select_keys);
     run("select_keys", args, [this](const SelectKeysArgs& args, const Gpu& gpu) {
-      launch_top_keys(args, reinterpret_cast<float*>(scores_.data()), gpu);
+      launch_top_keys(args, scores(), gpu);
     });
   }
   void sparse_mla(const SparseMlaArgs& args) override {
-    run("sparse_mla", args, launch_sparse_mla);
+    run("sparse_mla", args, [this](const SparseMlaArgs& args, const Gpu& gpu) {
+      launch_sparse_mla(args, scores(), gpu);
+    });
   }
   void route(const RouteArgs& args) override {
     run("route", args, [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu); });
@@ -135,6 +137,8 @@ class CudaOps final : public Blocks<Backend> {
   void start(const char* op, const Args& args, Launch&& launch_op) {
     device_->run(op, [&](const Gpu& gpu) { launch_op(args, gpu); });
   }
+
+  float* scores() const { return reinterpret_cast<float*>(scores_.data()); }
 
   void beside(const std::function<void()>& launches) override { device_->beside(launches); }
   void fork() override { device_->fork(); }

@@ -4,7 +4,8 @@
 // Such a kernel, of launch_dependent() and launch_small(), calls wait_for_inputs() before it reads
 // what an earlier kernel wrote, and before it writes anything. Every kernel may call
 // let_next_start(), at any time: the next one still waits for its end, and so for the ends of those
-// before it.
+// before it. One that lets the next start after its own inputs are there lets it read those before
+// it waits, past what L1 may hold (__threadfence()).
 #pragma once
 
 #include <cstddef>

@@ -14,12 +14,12 @@ Status supports_select_keys(const AttentionDims& dims, const Arch& arch);
 Status supports_sparse_mla(const AttentionDims& dims, const Arch& arch);
 
 void launch_select_keys(const SelectKeysArgs& args, const Gpu& gpu);
-// select_keys of bf16 queries with keys in bf16 or fp8, of GLM-5's sizes, through a buffer of
-// kScoreBytes: "top_keys.cuh".
+// Scratch of both ops, `scores`, has kScoreBytes.
 inline constexpr std::int64_t kScoreBytes = 64 << 20;
+// select_keys of bf16 queries with keys in bf16 or fp8, of GLM-5's sizes: "top_keys.cuh".
 bool is_top_keys(const SelectKeysArgs& args);
-void launch_top_keys(const SelectKeysArgs& args, float* buffer, const Gpu& gpu);
+void launch_top_keys(const SelectKeysArgs& args, float* scores, const Gpu& gpu);
 
-void launch_sparse_mla(const SparseMlaArgs& args, const Gpu& gpu);
+void launch_sparse_mla(const SparseMlaArgs& args, float* scores, const Gpu& gpu);
 
 }  // namespace glint::cuda

@@ -15,11 +15,13 @@ Kernel choose_kernel(const Shape& shape, const Arch& arch, int num_sms) {
   if ((shape.tokens >= kManyTokens || !arch.clusters) && shape.k <= kMostKeys) {
     return {.one_block = true};
   }
+  const std::int64_t clusters = shape.tokens * ceil_div(shape.heads, std::int64_t{kHeads});
+  const bool has_parts = arch.clusters && shape.k <= kMostKeys;
+  // A cluster's keys come through one corner of the device, and few clusters leave the others idle.
+  if (has_parts && clusters <= (shape.fp8 ? 4 : 2)) return {.few = true};
   // Two thread blocks share a multiprocessor. Somewhat more tokens than there is room for clusters
   // of eight take smaller ones.
-  const std::int64_t clusters = shape.tokens * ceil_div(shape.heads, std::int64_t{kHeads});
-  if (arch.clusters && shape.k <= kMostKeys &&
-      clusters > clusters_at_once(num_sms, kMostParts, 2)) {
+  if (has_parts && clusters > clusters_at_once(num_sms, kMostParts, 2)) {
     if (clusters <= num_sms * 2 / 5 && fits(2, 2)) return {.stages = 2, .parts = 2};
     if (clusters <= num_sms / 2 && fits(4, 4)) return {.stages = 4, .parts = 4};
   }

@@ -30,6 +30,7 @@ struct Shape {
 };
 
 struct Kernel {
+  bool few = false;           // scores by many thread blocks, then sums by a cluster for each slice
   bool one_block = false;     // a thread block for each token and kHeads heads; else a cluster
   int stages = 2, parts = 1;  // of a thread block of a cluster
   bool operator==(const Kernel&) const = default;
@@ -41,7 +42,7 @@ constexpr std::int64_t shared_bytes(bool fp8, int stages, int parts) {
   const std::int64_t decoded = fp8 ? kKeys * kRow * 2 : 128;
   const std::int64_t scores = kQuarters * kKeys * (kHeads + 1) * 4 + kHeads * (kKeys + 8) * 2;
   const std::int64_t sums = std::int64_t{parts - 1} * kHeads * kLatent * 4;
-  const std::int64_t others = kHeads * (2 * kMostParts + 2) * 4 + 256;  // weights, and gaps
+  const std::int64_t others = kHeads * (4 * kMostParts + 2) * 4 + 256;  // all parts, and gaps
   return stages * (keys + 8) + decoded + scores + sums + parts * (kSegment + 2 * kHeads) * 4 +
          others;
 }
@@ -54,8 +55,8 @@ namespace top_keys {
 
 // The most thread blocks of a cluster, and the keys of one whose values are in its shared memory.
 constexpr int most_blocks(const Arch& arch) { return arch.clusters ? 8 : 1; }
+inline constexpr std::int64_t kOthers = 8 << 10;  // bytes: counts, and pages of keys
 constexpr std::int64_t keys_of_block(const Arch& arch) {
-  constexpr std::int64_t kOthers = 8 << 10;  // bytes
   return std::min<std::int64_t>(48 << 10, (arch.shared_bytes - kOthers) / 4);
 }
 

@@ -20,33 +20,38 @@ struct Query {
   float weights[kMostIndexHeads];
 };
 
-// The query of a token, for fp8 keys as its codes say; a warp for each head.
-template <class Key>
-__device__ void load_query(const KeyScores& s, std::int64_t token, Query& query) {
-  const int lane = threadIdx.x % kWarp;
+// A warp's heads of a query on their way: four neighbouring columns of a lane.
+struct HeadsOfWarp {
+  static constexpr int kCount = kMostIndexHeads / kWarps;
+  Columns q[kCount];
+  float weights[kCount];
+
+  __device__ static int head(int i) { return i * kWarps + static_cast<int>(threadIdx.x) / kWarp; }
+
+  // Past the last head the last one again, which counts nothing.
+  __device__ void load(const KeyScores& s, std::int64_t token) {
 #pragma unroll
-  for (int round = 0; round < kMostIndexHeads / kWarps; ++round) {
-    const int h = round * kWarps + static_cast<int>(threadIdx.x) / kWarp;
-    const std::int64_t row = token * s.heads + min(h, s.heads - 1);
-    float v[kIndexDim / kWarp];
-#pragma unroll
-    for (int i = 0; i < kIndexDim / kWarp; ++i)
-      v[i] = as_float(s.q[row * kIndexDim + lane + i * kWarp]);
-    float weight = h < s.heads ? s.weights[row] * s.weight_scale : 0.0f;  // past the last: nothing
-    if constexpr (std::is_same_v<Key, std::uint8_t>) {
-      float largest = 0;
-      for (const float value : v) largest = fmaxf(largest, fabsf(value));
-      const float scale = index_scale(warp_max(largest));  // a power of two: its inverse is exact
-      for (float& value : v) value = e4m3_to_float(float_to_e4m3(value * (1.0f / scale)));
-      weight *= scale;
+    for (int i = 0; i < kCount; ++i) {
+      const std::int64_t row = token * s.heads + min(head(i), s.heads - 1);
+      q[i] = *reinterpret_cast<const Columns*>(s.q + row * kIndexDim + threadIdx.x % kWarp * 4);
+      weights[i] = head(i) < s.heads ? s.weights[row] * s.weight_scale : 0.0f;
     }
-#pragma unroll
-    for (int i = 0; i < kIndexDim / kWarp; ++i) {
-      query.values[h][lane + i * kWarp] = __float2bfloat16_rn(v[i]);
-    }
-    if (lane == 0) query.weights[h] = weight;
   }
-}
+  // For fp8 keys as the query's codes say.
+  template <class Key>
+  __device__ void store(Query& query) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const float scale = scale_of<Key>(q[i]);
+      auto* const to = reinterpret_cast<__nv_bfloat162*>(query.values[head(i)]);
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        to[threadIdx.x % kWarp * 2 + j] = quantized<Key>(q[i].pairs[j], scale);
+      }
+      if (threadIdx.x % kWarp == 0) query.weights[head(i)] = weights[i] * scale;
+    }
+  }
+};
 
 // Keys of a warp on their way: two of a lane.
 template <WeightFormat kFormat, class Key>
@@ -75,6 +80,8 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
   wait_for_inputs();
   using Keys = Codes<kFormat>;
   const std::int64_t token = s.first_token + blockIdx.y;
+  HeadsOfWarp heads;
+  heads.load(s, token);
   const int visible = s.positions[token] + 1;
   const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
   const int first = static_cast<int>(blockIdx.x) * kWarps * kTile * tiles;
@@ -88,7 +95,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
   keys.find(pages, base, visible);
   keys.load_found(s);
   keys.find(pages, base + kApart, visible);
-  load_query<Key>(s, token, query);
+  heads.store<Key>(query);
   __syncthreads();
 
   uint4 q[kHeadBlocks][kChunks];

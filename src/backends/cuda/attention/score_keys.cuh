@@ -1,6 +1,8 @@
 // Parts of both kernels of the indexer's scores.
 #pragma once
 
+#include <cuda_fp8.h>
+
 #include <type_traits>
 
 #include "backends/cuda/attention/top_keys.cuh"
@@ -27,6 +29,31 @@ struct LaneKeys {
     }
   }
 };
+
+// Four neighbouring columns of a query.
+struct alignas(8) Columns {
+  __nv_bfloat162 pairs[2];
+};
+// The scale of a query whose columns a warp has.
+template <class Key>
+__device__ float scale_of(const Columns& q) {
+  if constexpr (!std::is_same_v<Key, std::uint8_t>) return 1;
+  const __nv_bfloat162 largest = __hmax2(__habs2(q.pairs[0]), __habs2(q.pairs[1]));
+  return index_scale(warp_max(fmaxf(as_float(largest.x), as_float(largest.y))));
+}
+// Two columns as they are, or as the fp8 codes of this scale say.
+template <class Key>
+__device__ __nv_bfloat162 quantized(__nv_bfloat162 pair, float scale) {
+  if constexpr (std::is_same_v<Key, std::uint8_t>) {
+    const float2 v = __bfloat1622float2(pair);
+    const float inverse = 1.0f / scale;  // of a power of two: exact
+    const __nv_fp8x2_storage_t codes =
+        __nv_cvt_float2_to_fp8x2({v.x * inverse, v.y * inverse}, __NV_SATFINITE, __NV_E4M3);
+    const __half2 values = __nv_cvt_fp8x2_to_halfraw2(codes, __NV_E4M3);
+    pair = __float22bfloat162_rn(__half22float2(values));
+  }
+  return pair;
+}
 
 // The scores of a lane's two keys before their scales: `dots` has two heads of each, for each eight
 // heads, whose weights weights_of(j) gives.

@@ -3,8 +3,6 @@
 // shared memory. A warpgroup scores a page at a time, for two tokens together.
 //
 // Every score is the sum of score_keys.cu, instruction by instruction.
-#include <cuda_fp8.h>
-
 #include <algorithm>
 
 #include "backends/cuda/attention/score_keys.cuh"
@@ -29,31 +27,6 @@ struct Shared {
   int visible[kTokens];  // 0: of a token without scores
   std::int32_t seqs[kTokens];
 };
-
-// Four neighbouring columns of a query.
-struct alignas(8) Columns {
-  __nv_bfloat162 pairs[2];
-};
-// The scale of a query whose columns a warp has.
-template <class Key>
-__device__ float scale_of(const Columns& q) {
-  if constexpr (!std::is_same_v<Key, std::uint8_t>) return 1;
-  const __nv_bfloat162 largest = __hmax2(__habs2(q.pairs[0]), __habs2(q.pairs[1]));
-  return index_scale(warp_max(fmaxf(as_float(largest.x), as_float(largest.y))));
-}
-// Two columns as they are, or as the fp8 codes of this scale say.
-template <class Key>
-__device__ __nv_bfloat162 quantized(__nv_bfloat162 pair, float scale) {
-  if constexpr (std::is_same_v<Key, std::uint8_t>) {
-    const float2 v = __bfloat1622float2(pair);
-    const float inverse = 1.0f / scale;  // of a power of two: exact
-    const __nv_fp8x2_storage_t codes =
-        __nv_cvt_float2_to_fp8x2({v.x * inverse, v.y * inverse}, __NV_SATFINITE, __NV_E4M3);
-    const __half2 values = __nv_cvt_fp8x2_to_halfraw2(codes, __NV_E4M3);
-    pair = __float22bfloat162_rn(__half22float2(values));
-  }
-  return pair;
-}
 
 // The queries of a block's tokens, where the instruction reads them; a warp for each head, whose
 // next ones are on their way.

@@ -170,9 +170,9 @@ Status supports_sparse_mla(const AttentionDims& dims, const Arch& arch) {
                    " + ", dims.qk_rope_head_dim, "; run it with --backend cpu")};
 }
 
-void launch_sparse_mla(const SparseMlaArgs& args, const Gpu& gpu) {
+void launch_sparse_mla(const SparseMlaArgs& args, float* scores, const Gpu& gpu) {
   if (args.out.size() == 0) return;
-  if (is_sparse_mla_512(args)) return launch_sparse_mla_512(args, gpu);
+  if (is_sparse_mla_512(args)) return launch_sparse_mla_512(args, scores, gpu);
   with_elements(args.out, [&]<class Q>(Q*) {
     const Attention<Q> attention = {.q_latent = heads_of<const Q>(args.q_latent),
                                     .q_rope = heads_of<const Q>(args.q_rope),

@@ -9,11 +9,6 @@ namespace glint::cuda {
 namespace mla512 {
 namespace {
 
-struct PartWeights {
-  PartWeight of[kMostParts][kHeads];
-  float sum[kHeads];
-};
-
 // Sums over a part's keys.
 using PartSums = float[kHeads][kLatent];
 
@@ -29,9 +24,7 @@ struct Shared {
   float shrink[kHeads];
   std::int32_t slots[kParts * kSegment];
   std::uint64_t full[kStages];
-  // The thread block hands these over at its end.
-  float largest[kParts][kHeads], sum[kParts][kHeads];
-  PartWeights weights;
+  Parts<kParts> parts;
   alignas(16) std::byte first_sums[kParts > 1 ? (kParts - 1) * sizeof(PartSums) : 16];
 
   // The sums of a part; the last part's overwrite the stages.
@@ -41,51 +34,6 @@ struct Shared {
                                                           : stages[0]);
   }
 };
-
-// The parts that the thread blocks of a cluster have, added up in order and written.
-template <int kParts, class Shared>
-__device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64_t token,
-                          Shared& shared) {
-  const int blocks = static_cast<int>(cluster.num_blocks());
-  const int rank = static_cast<int>(cluster.block_rank());
-  const std::int64_t first_head = blockIdx.y * kHeads;
-  PartWeights& weights = shared.weights;
-  cluster.sync();
-  if (const int c = threadIdx.x; c < kHeads) {
-    float largest[kMostParts], sum[kMostParts];
-#pragma unroll
-    for (int i = 0; i < kMostParts; ++i) {
-      const int block = i / kParts, part = i % kParts;
-      const bool there = block < blocks;
-      largest[i] = there ? *cluster.map_shared_rank(&shared.largest[part][c], block) : -INFINITY;
-      sum[i] = there ? *cluster.map_shared_rank(&shared.sum[part][c], block) : 0.0f;
-    }
-    Softmax all;
-#pragma unroll
-    for (int i = 0; i < kMostParts; ++i) weights.of[i][c] = take_part(all, largest[i], sum[i]);
-    weights.sum[c] = all.sum;
-    if (a.lse && rank == 0 && first_head + c < a.heads) {
-      a.lse[token * a.heads + first_head + c] = all.largest + logf(all.sum);
-    }
-  }
-  __syncthreads();
-  constexpr int kPairs = kLatent / 2;
-  for (int i = rank * kBlock + threadIdx.x; i < kHeads * kPairs; i += blocks * kBlock) {
-    const int c = i / kPairs, d = i % kPairs * 2;
-    if (first_head + c >= a.heads) continue;
-    float2 out = {};
-#pragma unroll
-    for (int j = 0; j < kMostParts; ++j) {
-      const PartWeight weight = weights.of[j][c];
-      if (!counts(weight)) continue;  // also of blocks that are not there
-      const float2 part = *reinterpret_cast<const float2*>(
-          cluster.map_shared_rank(&shared.sums_of(j % kParts)[c][d], j / kParts));
-      out.x = add_part(out.x, weight, part.x), out.y = add_part(out.y, weight, part.y);
-    }
-    write_pair(a, token, c, d, out, weights.sum[c]);
-  }
-  cluster.sync();  // the others have read this block's sums
-}
 
 // A thread block has kParts parts, one after the other.
 template <bool kFp8, int kStages, int kParts>
@@ -108,7 +56,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   std::uint32_t q[kQuarter][2];
   load_queries(a, token, q);
   // As it stays for parts that no keys are left for.
-  if (lane < kParts) shared.largest[lane][warp] = -INFINITY, shared.sum[lane][warp] = 0;
+  if (lane < kParts) shared.parts.largest[lane][warp] = -INFINITY, shared.parts.sum[lane][warp] = 0;
   Softmax softmax;
   float sums[kLatentBlocks][4] = {};
   const auto end_part = [&](int part) {
@@ -124,7 +72,8 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
     }
     __syncwarp();  // the parts of no keys are there
     if (lane == 0) {
-      shared.largest[part][warp] = softmax.largest, shared.sum[part][warp] = softmax.sum;
+      shared.parts.largest[part][warp] = softmax.largest;
+      shared.parts.sum[part][warp] = softmax.sum;
     }
     softmax = {};
   };
@@ -174,7 +123,8 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   }
   __syncthreads();  // the stages have been read
   end_part(kParts - 1);
-  add_parts<kParts>(cluster, a, token, shared);
+  add_parts<kParts, kLatent>(cluster, a, token, 0, shared.parts,
+                             [&](int part) -> PartSums& { return shared.sums_of(part); });
 }
 
 template <bool kFp8, int kStages, int kParts = 1>
@@ -197,7 +147,8 @@ void launch(const Attention& attention, std::int64_t tokens, const Gpu& gpu) {
 }
 
 void launch(const Kernel& kernel, const Attention& attention, std::int64_t tokens, bool fp8,
-            const Gpu& gpu) {
+            float* scores, const Gpu& gpu) {
+  if (kernel.few) return launch_few(attention, tokens, fp8, scores, gpu);
   if (kernel.one_block) return launch_one_block(attention, tokens, fp8, gpu);
   if (kernel == Kernel{.stages = 2, .parts = 2}) {
     return (fp8 ? launch<true, 2, 2> : launch<false, 2, 2>)(attention, tokens, gpu);
@@ -227,7 +178,7 @@ bool is_sparse_mla_512(const SparseMlaArgs& args) {
          is_even(args.q_latent) && is_even(args.q_rope) && is_even(args.out);
 }
 
-void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
+void launch_sparse_mla_512(const SparseMlaArgs& args, float* scores, const Gpu& gpu) {
   const std::int64_t tokens = args.out.dim(0);
   const bool fp8 = args.kv.format == LatentFormat::kFp8;
   const Attention attention = {
@@ -245,7 +196,7 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
       .rows = args.kv.data,
       .page_stride = args.kv.stride()};
   const Shape shape = {.tokens = tokens, .heads = attention.heads, .k = attention.k, .fp8 = fp8};
-  launch(choose_kernel(shape, gpu.arch, gpu.num_sms), attention, tokens, fp8, gpu);
+  launch(choose_kernel(shape, gpu.arch, gpu.num_sms), attention, tokens, fp8, scores, gpu);
 }
 
 }  // namespace glint::cuda

@@ -1,5 +1,5 @@
 // Shared by the kernels of sparse_mla for GLM-5's sizes: how keys come to shared memory, and the
-// order of all sums, which both keep.
+// order of all sums, which all keep.
 //
 // Keys are cut into segments of kSegment by their position in `indices`. Every eighth segment is of
 // one part, which a thread block computes kKeys keys at a time: scores as the sums of four quarters
@@ -11,6 +11,7 @@
 #include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/barrier.cuh"
 #include "backends/cuda/cache/rows.cuh"
+#include "backends/cuda/cluster.cuh"
 #include "backends/cuda/linear/codes.cuh"
 #include "backends/cuda/load_matrices.cuh"
 #include "backends/cuda/reduce.cuh"
@@ -85,6 +86,20 @@ __device__ std::uint32_t decode_pair(std::uint32_t codes, float scale) {
   return bits;
 }
 
+// Sixteen codes times their scale.
+__device__ inline void decode_16(uint4 codes, float scale, bf16* to) {
+  const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+  std::uint32_t pairs[8];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    pairs[2 * j] = decode_pair<0>(words[j], scale);
+    pairs[2 * j + 1] = decode_pair<1>(words[j], scale);
+  }
+  uint4* const at = reinterpret_cast<uint4*>(to);
+  at[0] = {pairs[0], pairs[1], pairs[2], pairs[3]};
+  at[1] = {pairs[4], pairs[5], pairs[6], pairs[7]};
+}
+
 // Decodes kKeys fp8 rows, sixteen bytes at a time.
 __device__ inline void decode(const std::byte* from, bf16* to) {
   constexpr int kCodeUnits = kLatent / 16, kUnits = kCodeUnits + kRope * 2 / 16;
@@ -95,17 +110,7 @@ __device__ inline void decode(const std::byte* from, bf16* to) {
     if (unit < kCodeUnits) {
       const float scale =
           *reinterpret_cast<const float*>(row + kLatent + unit * 16 / kScaleGroup * 4);
-      const uint4 codes = *reinterpret_cast<const uint4*>(row + unit * 16);
-      const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
-      std::uint32_t pairs[8];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        pairs[2 * j] = decode_pair<0>(words[j], scale);
-        pairs[2 * j + 1] = decode_pair<1>(words[j], scale);
-      }
-      uint4* const at = reinterpret_cast<uint4*>(out + unit * 16);
-      at[0] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-      at[1] = {pairs[4], pairs[5], pairs[6], pairs[7]};
+      decode_16(*reinterpret_cast<const uint4*>(row + unit * 16), scale, out + unit * 16);
     } else {
       const int rope = (unit - kCodeUnits) * 16;  // bytes
       *reinterpret_cast<uint4*>(reinterpret_cast<std::byte*>(out + kLatent) + rope) =
@@ -119,23 +124,40 @@ struct Softmax {
   float largest = -INFINITY, sum = 0;
 };
 
-// Takes a column's scores of a tile in, a lane for each key, and leaves their weights, and what
-// sums so far count. `shared` has scores[kQuarters][kKeys][], p[][kKeys] and shrink[] of the
-// columns.
-template <class Shared>
-__device__ void weigh(Softmax& s, const Attention& a, Shared& shared, int column, bool is_key) {
-  const int key = threadIdx.x % kWarp;
-  float dot = 0;
-#pragma unroll
-  for (int i = 0; i < kQuarters; ++i) dot += shared.scores[i][key][column];
-  const float score = is_key ? dot * a.scale : -INFINITY;
-  const float largest = fmaxf(s.largest, warp_max(score));
+// A key's weight, and what sums so far count.
+struct Weighed {
+  bf16 p;
+  float shrink;
+};
+
+// Takes a column's scores of a tile in, a lane for each key; `most` is the largest. A tile of no
+// keys changes nothing.
+__device__ inline Weighed weigh(Softmax& s, float score, float most, bool is_key) {
+  const float largest = fmaxf(s.largest, most);
   const float shrink = largest == -INFINITY ? 1.0f : expf(s.largest - largest);  // no key yet
   const bf16 p = __float2bfloat16_rn(is_key ? expf(score - largest) : 0.0f);
   s.largest = largest;
   s.sum = s.sum * shrink + warp_sum(as_float(p));
-  shared.p[column][key] = p;
-  if (key == 0) shared.shrink[column] = shrink;
+  return {p, shrink};
+}
+
+// The score of a column and the lane's key, whose quarters are in
+// shared.scores[kQuarters][kKeys][].
+template <class Shared>
+__device__ float score_of(const Attention& a, const Shared& shared, int column) {
+  float dot = 0;
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) dot += shared.scores[i][threadIdx.x % kWarp][column];
+  return dot * a.scale;
+}
+
+// The same from the scores to shared.p[][kKeys] and shared.shrink[] of the columns.
+template <class Shared>
+__device__ void weigh(Softmax& s, const Attention& a, Shared& shared, int column, bool is_key) {
+  const float score = is_key ? score_of(a, shared, column) : -INFINITY;
+  const Weighed weighed = weigh(s, score, warp_max(score), is_key);
+  shared.p[column][threadIdx.x % kWarp] = weighed.p;
+  if (threadIdx.x % kWarp == 0) shared.shrink[column] = weighed.shrink;
 }
 
 // The queries as a warp of the scores needs them: of head lane / 4, a quarter of the width.
@@ -173,29 +195,35 @@ __device__ void score(const bf16* keys, const std::uint32_t (&q)[kQuarter][2], S
   }
 }
 
-// sums[latents of the warp, heads] = sums * shrink + keys^T * p
-template <class Shared>
-__device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys, const Shared& shared) {
+// sums[latents of the warp, heads] = sums * shrink + keys^T * p, of rows of kStride and kBlocks
+// sixteens of latents a warp.
+template <int kStride, int kBlocks>
+__device__ void add_keys(float (&sums)[kBlocks][4], const bf16* keys,
+                         const bf16 (&p)[kHeads][kKeys + 8], const float (&shrink)[kHeads]) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const float shrink[2] = {shared.shrink[lane % 4 * 2], shared.shrink[lane % 4 * 2 + 1]};
+  const float own[2] = {shrink[lane % 4 * 2], shrink[lane % 4 * 2 + 1]};
 #pragma unroll
-  for (int i = 0; i < kLatentBlocks; ++i) {
+  for (int i = 0; i < kBlocks; ++i) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) sums[i][e] *= shrink[e % 2];
+    for (int e = 0; e < 4; ++e) sums[i][e] *= own[e % 2];
   }
 #pragma unroll
   for (int k = 0; k < kKeys; k += 16) {
-    const bf16* const p = &shared.p[lane / 4][k + lane % 4 * 2];
-    const std::uint32_t b0 = pair_at(p), b1 = pair_at(p + 8);
+    const bf16* const of_head = &p[lane / 4][k + lane % 4 * 2];
+    const std::uint32_t b0 = pair_at(of_head), b1 = pair_at(of_head + 8);
 #pragma unroll
-    for (int i = 0; i < kLatentBlocks; ++i) {
+    for (int i = 0; i < kBlocks; ++i) {
       // Transposed: matrices of 8 keys by 8 latents; first the latents' halves, then the keys'.
-      const int latent = (warp * kLatentBlocks + i) * 16 + lane / 8 % 2 * 8;
+      const int latent = (warp * kBlocks + i) * 16 + lane / 8 % 2 * 8;
       std::uint32_t x[4];
-      load_matrices<true>(x, keys + (k + lane / 16 * 8 + lane % 8) * kRow + latent);
+      load_matrices<true>(x, keys + (k + lane / 16 * 8 + lane % 8) * kStride + latent);
       multiply_16(sums[i], x, b0, b1);
     }
   }
+}
+template <class Shared>
+__device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys, const Shared& shared) {
+  add_keys<kRow>(sums, keys, shared.p, shared.shrink);
 }
 
 // A softmax so far takes in a part: what sums so far count then, and what the part's do. The order
@@ -226,8 +254,76 @@ __device__ inline void write_pair(const Attention& a, std::int64_t token, int c,
                                      d) = __floats2bfloat162_rn(out.x, out.y);
 }
 
-// By a thread block for each token, in place of a cluster: where tokens are many, of at most
-// kMostKeys keys.
+// The parts of a cluster's thread blocks, kParts of each, and how they are added up.
+template <int kParts>
+struct Parts {
+  float largest[kParts][kHeads], sum[kParts][kHeads];  // of this thread block
+  float all_largest[kMostParts][kHeads], all_sums[kMostParts][kHeads];
+  PartWeight weights[kMostParts][kHeads];
+};
+
+// Adds up the parts in order, and writes kLatents latents from `first` on. sums_of(part)[head] are
+// the sums of this thread block's part. The cluster's thread blocks meet before and after.
+template <int kParts, int kLatents, class SumsOf>
+__device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64_t token, int first,
+                          Parts<kParts>& shared, const SumsOf& sums_of) {
+  const int blocks = static_cast<int>(cluster.num_blocks()),
+            rank = static_cast<int>(cluster.block_rank());
+  const int parts = blocks * kParts;
+  cluster.sync();
+  // A thread for each head of a part.
+  const int head = threadIdx.x % kHeads, part = threadIdx.x / kHeads;
+  if (part < kMostParts) {
+    const int block = part / kParts, own = part % kParts;
+    const bool there = part < parts;
+    shared.all_largest[part][head] =
+        there ? *cluster.map_shared_rank(&shared.largest[own][head], block) : -INFINITY;
+    shared.all_sums[part][head] =
+        there ? *cluster.map_shared_rank(&shared.sum[own][head], block) : 0.0f;
+  }
+  __syncthreads();
+  if (part < kMostParts) {
+    Softmax before;
+#pragma unroll
+    for (int j = 0; j < kMostParts; ++j) {
+      if (j < part) before.largest = fmaxf(before.largest, shared.all_largest[j][head]);
+    }
+    shared.weights[part][head] = take_part(before, shared.all_largest[part][head], 0);
+  }
+  __syncthreads();
+  constexpr int kPairs = kLatents / 2;
+  for (int i = rank * kBlock + threadIdx.x; i < kHeads * kPairs; i += blocks * kBlock) {
+    const int c = i / kPairs, d = i % kPairs * 2;
+    const std::int64_t own_head = std::int64_t{blockIdx.y} * kHeads + c;
+    if (own_head >= a.heads) continue;
+    float2 more[kMostParts];
+#pragma unroll
+    for (int j = 0; j < kMostParts; ++j) {
+      const float* const at = &sums_of(j % kParts)[c][d];
+      if (j < parts) {
+        more[j] = *reinterpret_cast<const float2*>(cluster.map_shared_rank(at, j / kParts));
+      }
+    }
+    float2 out = {};
+    float sum = 0, largest = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < kMostParts; ++j) {
+      const PartWeight weight = shared.weights[j][c];
+      if (!counts(weight)) continue;  // also of parts that are not there
+      out.x = add_part(out.x, weight, more[j].x), out.y = add_part(out.y, weight, more[j].y);
+      sum = add_part(sum, weight, shared.all_sums[j][c]);
+      largest = fmaxf(largest, shared.all_largest[j][c]);
+    }
+    write_pair(a, token, c, first + d, out, sum);
+    if (a.lse && first + d == 0) a.lse[token * a.heads + own_head] = largest + logf(sum);
+  }
+  cluster.sync();  // the others have read this block's sums
+}
+
+// Both for at most kMostKeys keys a token, in place of a cluster for each. Where tokens are few:
+void launch_few(const Attention& attention, std::int64_t tokens, bool fp8, float* scores,
+                const Gpu& gpu);
+// By a thread block for each token, where they are many.
 void launch_one_block(const Attention& attention, std::int64_t tokens, bool fp8, const Gpu& gpu);
 
 }  // namespace glint::cuda::mla512

@@ -8,6 +8,7 @@ namespace glint::cuda {
 
 // Whether the kernel computes it. That depends on types, dims and what every model aligns.
 bool is_sparse_mla_512(const SparseMlaArgs& args);
-void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu);
+// `scores`: kScoreBytes of scratch.
+void launch_sparse_mla_512(const SparseMlaArgs& args, float* scores, const Gpu& gpu);
 
 }  // namespace glint::cuda

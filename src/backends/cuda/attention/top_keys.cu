@@ -1,6 +1,7 @@
 // The k best of a token's scores, in the order of their keys. A cluster for each token: its thread
 // blocks take a stretch of the keys each, into shared memory if that has room, and find the worst
-// value that is still selected digit by digit, from histograms that they add up. Where values tie,
+// value that is still selected digit by digit, from histograms that they add up. The digits are of
+// what values are above the least, as many of them begin alike. Where values tie,
 // the earlier keys are in. Which keys these are depends on the scores alone.
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,7 @@ namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 512, kWarps = kBlock / kWarp;
-constexpr int kBits = 8, kBins = 1 << kBits;  // of a digit
+constexpr int kBits = 8, kBins = 1 << kBits, kDigits = 32 / kBits;
 // Tokens from which on, in all and of each sequence, those of prompts are scored together.
 constexpr std::int64_t kFewTokens = 128, kPromptTokens = 32;
 
@@ -29,11 +30,15 @@ struct TopKeys {
 struct Counts {
   int above, equal;
 };
+struct Range {
+  std::uint32_t least, most;
+};
 
 struct Shared {
-  int bins[2][kBins];   // of this thread block, for this digit and the next
-  int all_bins[kBins];  // of the cluster
-  int digit, rest;
+  alignas(16) int bins[kDigits][kBins];  // of this thread block
+  alignas(16) int all_bins[kBins];       // of the cluster, for one digit
+  Range range;                           // of this thread block
+  Range ranges[kWarps];
   Counts of_block;
   Counts of_warps[kWarps];
 };
@@ -48,25 +53,89 @@ __device__ void meet(const Cluster& cluster) {
   cluster.num_blocks() == 1 ? __syncthreads() : cluster.sync();
 }
 
-// The value of rank k among the cluster's: each round finds its next digit, and how many of the
-// values that begin like it are still wanted.
+// The sum of all lanes.
+__device__ int sum_of_warp(int value) { return __reduce_add_sync(kAllLanes, value); }
+
+__device__ Range range_of_warp(const Range& range) {
+  return {__reduce_min_sync(kAllLanes, range.least), __reduce_max_sync(kAllLanes, range.most)};
+}
+
+// The least and the largest of the cluster's values.
+template <class Values>
+__device__ Range find_range(const Cluster& cluster, Shared& shared, const Values& values,
+                            int count) {
+  constexpr Range kNone = {~0u, 0};
+  const unsigned lane = threadIdx.x % kWarp;
+  Range range = kNone;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < count; i += kBlock) {
+    const std::uint32_t value = values(i);
+    range = {min(range.least, value), max(range.most, value)};
+  }
+  range = range_of_warp(range);
+  if (lane == 0) shared.ranges[threadIdx.x / kWarp] = range;
+  __syncthreads();
+  range = range_of_warp(lane < kWarps ? shared.ranges[lane] : kNone);
+  if (cluster.num_blocks() == 1) return range;
+  if (threadIdx.x == 0) shared.range = range;
+  cluster.sync();
+  const bool there = lane < cluster.num_blocks();
+  return range_of_warp(there ? *cluster.map_shared_rank(&shared.range, lane) : kNone);
+}
+
+// A digit, how many values have it, and how many of those are still wanted.
+struct Digit {
+  int value, count, wanted;
+};
+
+// The digit of the value of rank `wanted`, by one warp.
+__device__ Digit find_digit(const int* bins, int wanted) {
+  // Lane 0 has the largest digits.
+  constexpr int kEach = kBins / kWarp;
+  const int lane = threadIdx.x % kWarp, lowest = kBins - (lane + 1) * kEach;
+  int counts[kEach], own = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; i += 4) {
+    const int4 four = *reinterpret_cast<const int4*>(bins + lowest + i);
+    counts[i] = four.x, counts[i + 1] = four.y, counts[i + 2] = four.z, counts[i + 3] = four.w;
+    own += four.x + four.y + four.z + four.w;
+  }
+  int end = own;
+#pragma unroll
+  for (int d = 1; d < kWarp; d *= 2) {
+    const int other = __shfl_up_sync(kAllLanes, end, d);
+    if (lane >= d) end += other;
+  }
+  const int owner = __ffs(__ballot_sync(kAllLanes, wanted <= end)) - 1;
+  Digit digit = {lowest + kEach - 1, counts[kEach - 1], wanted - (end - own)};
+#pragma unroll
+  for (int i = kEach - 1; i > 0; --i) {
+    if (digit.value == lowest + i && counts[i] < digit.wanted) {
+      digit = {lowest + i - 1, counts[i - 1], digit.wanted - counts[i]};
+    }
+  }
+  return {__shfl_sync(kAllLanes, digit.value, owner), __shfl_sync(kAllLanes, digit.count, owner),
+          __shfl_sync(kAllLanes, digit.wanted, owner)};
+}
+
+// A value that fewer than k + 1 of the cluster's are above, and fewer than k only if it is one of
+// them. Each round finds the next digit of the value of rank k. The bins are zeros.
 template <class Values>
 __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
                                         const Values& values, int count, int k) {
-  std::uint32_t prefix = 0;
-  int wanted = k;
-  for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[0][i] = 0;
-  __syncthreads();
-  for (int round = 0; round < 32 / kBits; ++round) {
-    const int shift = 32 - (round + 1) * kBits;
-    int* const bins = shared.bins[round % 2];
-    const std::uint32_t above = shift + kBits == 32 ? 0 : ~0u << (shift + kBits);
+  const Range range = find_range(cluster, shared, values, count);
+  std::uint32_t prefix = 0;  // of the digits so far
+  int wanted = k, shift = 32 - __clz(static_cast<int>(range.most - range.least));
+  for (int round = 0; shift > 0; ++round) {
+    const int bits = min(kBits, shift);
+    shift -= bits;
+    int* const bins = shared.bins[round];
+#pragma unroll 4
     for (int i = threadIdx.x; i < count; i += kBlock) {
-      const std::uint32_t value = values(i);
-      if ((value & above) == prefix) atomicAdd(&bins[value >> shift & (kBins - 1)], 1);
+      const std::uint32_t digits = (values(i) - range.least) >> shift;
+      if (digits >> bits == prefix) atomicAdd(&bins[digits & ((1 << bits) - 1)], 1);
     }
     meet(cluster);
-    for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[1 - round % 2][i] = 0;
     const int* all_bins = bins;
     if (cluster.num_blocks() > 1) {
       for (int i = threadIdx.x; i < kBins; i += kBlock) {
@@ -77,40 +146,31 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
         shared.all_bins[i] = sum;
       }
       all_bins = shared.all_bins;
-      cluster.sync();
+      __syncthreads();
     }
-    if (threadIdx.x < kWarp) {
-      // Lane 0 has the largest digits.
-      constexpr int kEach = kBins / kWarp;
-      const int first = kBins - 1 - static_cast<int>(threadIdx.x) * kEach;
-      int own = 0;
-      for (int i = 0; i < kEach; ++i) own += all_bins[first - i];
-      int end = own;
-#pragma unroll
-      for (int d = 1; d < kWarp; d *= 2) {
-        const int other = __shfl_up_sync(kAllLanes, end, d);
-        if (static_cast<int>(threadIdx.x) >= d) end += other;
-      }
-      int before = end - own;
-      if (before < wanted && wanted <= end) {
-        int digit = first;
-        for (; before + all_bins[digit] < wanted; --digit) before += all_bins[digit];
-        shared.digit = digit, shared.rest = wanted - before;
-      }
-    }
-    __syncthreads();
-    prefix |= static_cast<std::uint32_t>(shared.digit) << shift;
-    wanted = shared.rest;
+    const Digit digit = find_digit(all_bins, wanted);
+    prefix = prefix << bits | static_cast<std::uint32_t>(digit.value);
+    wanted = digit.wanted;
+    if (wanted == digit.count) return range.least + (prefix << shift) - 1;  // all that begin so
   }
-  return prefix;
+  return range.least + prefix;
 }
 
-// kHeld: the values of a thread block are in its shared memory, which has room for them.
+// Pages that so many neighbouring keys can lie in.
+__host__ __device__ constexpr std::int64_t most_pages(std::int64_t keys) {
+  return keys / kPageSize + 2;
+}
+
+static_assert(sizeof(Shared) + 4 * most_pages(40000) <= top_keys::kOthers);
+
+// kHeld: a thread block's values, and then the pages of their keys, are in its shared memory, which
+// has room for `capacity` of them.
 template <bool kHeld>
-__global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
+__global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p, int capacity) {
   extern __shared__ std::uint32_t held[];
   __shared__ Shared shared;
   let_next_start();
+  for (int i = threadIdx.x; i < kDigits * kBins; i += kBlock) shared.bins[0][i] = 0;
   wait_for_inputs();
   const auto cluster = this_cluster();
   const int blocks = static_cast<int>(cluster.num_blocks()),
@@ -129,8 +189,25 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   const std::int64_t each = (visible + blocks - 1) / blocks, first = rank * each;
   const int count = static_cast<int>(max(min(each, visible - first), std::int64_t{0}));
   const float* const scores = p.scores.scores + row * p.scores.stride + first;
-  for (int i = threadIdx.x; kHeld && i < count; i += kBlock) held[i] = ordered(scores[i]);
+  const auto* const own_pages = pages + first / kPageSize;
+  const int of_first = static_cast<int>(first % kPageSize);
+  if constexpr (kHeld) {
+    const int num_pages = (of_first + count + kPageSize - 1) / kPageSize;
+    int i = threadIdx.x;
+    const std::int32_t page = i < num_pages ? own_pages[i] : 0;  // on its way beside the scores
+#pragma unroll 4
+    for (int j = threadIdx.x; j < count; j += kBlock) held[j] = ordered(scores[j]);
+    if (i < num_pages) held[capacity + i] = static_cast<std::uint32_t>(page);
+    for (i += kBlock; i < num_pages; i += kBlock) {
+      held[capacity + i] = static_cast<std::uint32_t>(own_pages[i]);
+    }
+  }
   const auto values = [&](int i) { return kHeld ? held[i] : ordered(scores[i]); };
+  const auto slot_of = [&](int i) {
+    const auto key = static_cast<unsigned>(of_first + i);
+    return slot_in(kHeld ? reinterpret_cast<const std::int32_t*>(held + capacity) : own_pages, key);
+  };
+  __syncthreads();  // the bins are zeros
   const std::uint32_t threshold = find_threshold(cluster, shared, values, count, k);
 
   // Warps take stretches, so that what is before a key is what is in the stretches before and in
@@ -139,19 +216,19 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   const int stretch = (count + kWarps * kWarp - 1) / (kWarps * kWarp) * kWarp;
   const int begin = min(warp * stretch, count), end = min(begin + stretch, count);
   Counts own = {0, 0};
+#pragma unroll 4
   for (int i = begin + lane; i < end; i += kWarp) {
     const std::uint32_t value = values(i);
     own.above += value > threshold, own.equal += value == threshold;
   }
-  const auto add = [](int a, int b) { return a + b; };
-  own.above = warp_reduce(own.above, add), own.equal = warp_reduce(own.equal, add);
+  own.above = sum_of_warp(own.above), own.equal = sum_of_warp(own.equal);
   if (lane == 0) shared.of_warps[warp] = own;
   __syncthreads();
   // A lane for each warp.
   const Counts of_warp = lane < kWarps ? shared.of_warps[lane] : Counts{0, 0};
-  Counts before = {warp_reduce(lane < warp ? of_warp.above : 0, add),
-                   warp_reduce(lane < warp ? of_warp.equal : 0, add)};
-  Counts all = {warp_reduce(of_warp.above, add), warp_reduce(of_warp.equal, add)};
+  Counts before = {sum_of_warp(lane < warp ? of_warp.above : 0),
+                   sum_of_warp(lane < warp ? of_warp.equal : 0)};
+  Counts all = {sum_of_warp(of_warp.above), sum_of_warp(of_warp.equal)};
   if (blocks > 1) {
     if (threadIdx.x == 0) shared.of_block = all;
     cluster.sync();
@@ -163,6 +240,7 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
     }
   }
   const int wanted = k - all.above;  // of the equal ones
+#pragma unroll 4
   for (int i = begin + lane; i - lane < end; i += kWarp) {
     const std::uint32_t value = i < end ? values(i) : 0;
     const bool is_above = i < end && value > threshold, is_equal = i < end && value == threshold;
@@ -171,8 +249,7 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
     const int above_before = before.above + __popc(all_above & lower),
               equal_before = before.equal + __popc(all_equal & lower);
     if (is_above || (is_equal && equal_before < wanted)) {
-      out[above_before + min(equal_before, wanted)] =
-          slot_in(pages, static_cast<unsigned>(first + i));
+      out[above_before + min(equal_before, wanted)] = slot_of(i);
     }
     before.above += __popc(all_above), before.equal += __popc(all_equal);
   }
@@ -185,15 +262,23 @@ void launch_choose_keys(const KeyScores& scores, std::int32_t* out, std::int64_t
                         std::int64_t most_keys, const Gpu& gpu) {
   const top_keys::Kernel chosen = top_keys::choose_kernel(tokens, most_keys, gpu.arch, gpu.num_sms);
   const auto kernel = chosen.capacity > 0 ? top_keys_kernel<true> : top_keys_kernel<false>;
+  const auto bytes_for = [](std::int64_t keys) {
+    return static_cast<int>((keys + most_pages(keys)) * std::int64_t{sizeof(std::uint32_t)});
+  };
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(top_keys::keys_of_block(gpu.arch) * sizeof(std::uint32_t)));
-  const LaunchShape shape = {
-      .grid = dim3(static_cast<unsigned>(tokens * chosen.blocks)),
-      .block = kBlock,
-      .shared = static_cast<std::size_t>(chosen.capacity) * sizeof(std::uint32_t),
-      .cluster = static_cast<unsigned>(chosen.blocks)};
-  launch_dependent(kernel, shape, gpu, TopKeys{scores, out});
+                       bytes_for(top_keys::keys_of_block(gpu.arch)));
+  int bytes = chosen.capacity > 0 ? bytes_for(chosen.capacity) : 0;
+  // Thread blocks that start while others run find room on few multiprocessors, where they would
+  // share the turns. More than half of one's memory leaves each its own.
+  if (chosen.blocks == 1 && tokens <= gpu.num_sms) {
+    bytes = std::max(bytes, static_cast<int>(gpu.arch.shared_bytes / 2));
+  }
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(tokens * chosen.blocks)),
+                             .block = kBlock,
+                             .shared = static_cast<std::size_t>(bytes),
+                             .cluster = static_cast<unsigned>(chosen.blocks)};
+  launch_dependent(kernel, shape, gpu, TopKeys{scores, out}, static_cast<int>(chosen.capacity));
 }
 
 namespace {
