@@ -89,8 +89,9 @@ struct Metrics::Impl : MetricMaker {
                                          "share of the cache's pages that requests use");
   prometheus::Counter& prompt_tokens = counter(name("prompt_tokens_total", "prompt_tokens_total"),
                                                "prompt tokens of started requests");
-  prometheus::Counter& cached_tokens = counter(
-      name("prompt_tokens_cached_total", "cached_tokens_total"), "of these, found in the cache");
+  prometheus::Counter& cached_tokens =
+      counter(name("prompt_tokens_cached_total", "cached_tokens_total"),
+              "prompt tokens found in the cache");
   prometheus::Counter& generated_tokens =
       counter(name("generation_tokens_total", "generation_tokens_total"), "tokens of answers");
   prometheus::Counter& preemptions =
@@ -98,15 +99,16 @@ struct Metrics::Impl : MetricMaker {
               "requests that gave their pages back and ran again");
   prometheus::Histogram& ttft =
       histogram(name("time_to_first_token_seconds", "time_to_first_token_seconds"),
-                "from a request's arrival to its first token", kFirstToken);
+                "seconds from a request's arrival to its first token", kFirstToken);
   prometheus::Histogram& gap =
       histogram(name("inter_token_latency_seconds", "inter_token_latency_seconds"),
-                "between two pieces of an answer", kGap);
+                "seconds between two pieces of an answer", kGap);
   prometheus::Histogram& e2e =
       histogram(name("e2e_request_latency_seconds", "e2e_request_latency_seconds"),
-                "from a request's arrival to its end", kLatency);
-  prometheus::Histogram& queue = histogram(name("request_queue_time_seconds", "queue_time_seconds"),
-                                           "before the first step", kLatency);
+                "seconds from a request's arrival to its end", kLatency);
+  prometheus::Histogram& queue =
+      histogram(name("request_queue_time_seconds", "queue_time_seconds"),
+                "seconds that a request waits for its first step", kLatency);
   prometheus::Histogram& prompt_sizes = histogram(
       name("request_prompt_tokens", "prompt_tokens_histogram"), "tokens of a prompt", kTokens);
   prometheus::Histogram& answer_sizes =
@@ -121,7 +123,7 @@ struct Metrics::Impl : MetricMaker {
   } http = {counters("http_requests_total", "requests by route, method and class of status"),
             prometheus::BuildHistogram()
                 .Name("http_request_duration_seconds")
-                .Help("from a request's arrival to the end of its answer")
+                .Help("seconds from a request's arrival to the end of its answer")
                 .Register(registry)};
   ProcessMetrics process{registry};
 
@@ -169,7 +171,7 @@ void Metrics::Impl::add_vllm() {
                             "accepted drafts by their position");
   v.prefix_queries =
       &counter("vllm:prefix_cache_queries_total", "prompt tokens looked up in the cache");
-  v.prefix_hits = &counter("vllm:prefix_cache_hits_total", "of these, found");
+  v.prefix_hits = &counter("vllm:prefix_cache_hits_total", "prompt tokens found in the cache");
   v.corrupted = &counter("vllm:corrupted_requests_total",
                          "requests that failed, as by logits that are no numbers");
   v.drafts = &counter("vllm:spec_decode_num_drafts_total", "steps that verified drafts");
@@ -177,12 +179,13 @@ void Metrics::Impl::add_vllm() {
   v.accepted_tokens =
       &counter("vllm:spec_decode_num_accepted_tokens_total", "drafts that were accepted");
   v.per_token = &histogram("vllm:request_time_per_output_token_seconds",
-                           "of a request, between its first and its last token", kGap);
-  v.inference =
-      &histogram("vllm:request_inference_time_seconds", "from first step to end", kLatency);
-  v.prefill =
-      &histogram("vllm:request_prefill_time_seconds", "from first step to first token", kLatency);
-  v.decode = &histogram("vllm:request_decode_time_seconds", "from first token to end", kLatency);
+                           "seconds between two tokens of a request, on average", kGap);
+  v.inference = &histogram("vllm:request_inference_time_seconds",
+                           "seconds from a request's first step to its end", kLatency);
+  v.prefill = &histogram("vllm:request_prefill_time_seconds",
+                         "seconds from a request's first step to its first token", kLatency);
+  v.decode = &histogram("vllm:request_decode_time_seconds",
+                        "seconds from a request's first token to its end", kLatency);
   v.step = &histogram("vllm:iteration_tokens_total", "tokens that a step read of prompts and gave",
                       kStepTokens);
   v.max_tokens =
@@ -213,8 +216,8 @@ void Metrics::Impl::add_sglang() {
   s.accept_length = &gauge("sglang:spec_accept_length", "tokens of a step with drafts, on average");
   s.requests = &counter("sglang:num_requests_total", "finished requests");
   s.constrained =
-      &counter("sglang:num_so_requests_total", "of these, those with structured output");
-  s.aborted = &counter("sglang:num_aborted_requests_total", "of these, those that were aborted");
+      &counter("sglang:num_so_requests_total", "finished requests with structured output");
+  s.aborted = &counter("sglang:num_aborted_requests_total", "requests that were aborted");
 }
 
 void Metrics::Impl::update(const ExpertPlaces& places) {

@@ -96,6 +96,19 @@ TEST(Metrics, boards_and_gateways_find_what_they_ask_for) {
   }
 }
 
+TEST(Metrics, the_help_of_each_is_whole_without_the_others) {
+  for (const MetricsDialect dialect : {MetricsDialect::kVllm, MetricsDialect::kSglang}) {
+    const std::string page = Metrics(dialect, "m").text(some_stats());
+    for (const std::string_view line : split(page, '\n')) {
+      if (!line.starts_with("# HELP ")) continue;
+      EXPECT_EQ(line.find(" of these"), line.npos) << line;
+      const bool is_old = line.find("the older name") != line.npos;
+      const bool is_time = line.find("_seconds ") != line.npos && !is_old;
+      EXPECT_TRUE(!is_time || line.find("seconds ", line.find(' ', 7)) != line.npos) << line;
+    }
+  }
+}
+
 TEST(Metrics, reading_twice_counts_once) {
   Metrics metrics(MetricsDialect::kVllm, "m");
   metrics.text(some_stats());

@@ -50,7 +50,8 @@ ProcessMetrics::ProcessMetrics(prometheus::Registry& registry)
                        .Add({})),
       resident_(gauge(registry, "process_resident_memory_bytes", "memory that is in use")),
       virtual_(gauge(registry, "process_virtual_memory_bytes", "memory that is reserved")),
-      start_time_(gauge(registry, "process_start_time_seconds", "since 1970")),
+      start_time_(gauge(registry, "process_start_time_seconds",
+                        "when the process began, in seconds since 1970")),
       open_files_(gauge(registry, "process_open_fds", "files and sockets that are open")),
       max_files_(gauge(registry, "process_max_fds", "files and sockets that may be open")) {
   constexpr int kStartTime = 22;
