@@ -496,8 +496,16 @@ TEST(ServeDialect, letters_work) {
 }
 
 TEST(ServeDialect, several_names_are_one_flag_for_those_who_write_it_so) {
-  const Served served = serve(Dialect::kVllm, words("m --served-model-name a b --port 1"));
-  EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"})) << served.error;
+  for (const Dialect dialect : {Dialect::kVllm, Dialect::kGlint}) {
+    const Served served = serve(dialect, words("m --served-model-name a b --port 1"));
+    EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"}))
+        << served.error;
+  }
+  const Served before = serve(Dialect::kGlint, words("--served-model-name a m"));
+  EXPECT_EQ(before.options.model, "m") << before.error;
+  EXPECT_EQ(serve(Dialect::kGlint, words("--served-model-name a b m")).error,
+            "unexpected argument \"m\": MODEL is \"b\", and one server serves one model; leave one "
+            "out, and give flags of several words behind MODEL");
   const Served nodes = serve(Dialect::kSglang, words("--model m --numa-node 0 0 1 --port 1"));
   EXPECT_EQ(nodes.error, "");
   ASSERT_EQ(nodes.translated.ignored.size(), 1u);

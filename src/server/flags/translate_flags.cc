@@ -397,7 +397,9 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
       return apply_members(setting.name, json, setting.shown);
   }
   const bool several = rule != nullptr && rule->takes == Takes::kValues;
-  if (is_attached || !several || dialect_ == Dialect::kGlint) return apply(setting);
+  // Before MODEL a further word would be that.
+  const bool may_be_model = dialect_ == Dialect::kGlint && positional_.empty();
+  if (is_attached || !several || may_be_model) return apply(setting);
   std::vector<std::string> values = {*setting.value};
   while (!rest.empty() && !rest.front().starts_with('-')) {
     values.push_back(rest.front());
@@ -492,6 +494,11 @@ void Translator::count_all_requests() {
 }
 
 Result<TranslatedArgs> Translator::finish() {
+  if (positional_.size() > 1)
+    return invalid(str("unexpected argument ", quoted(positional_[1]), ": MODEL is ",
+                       quoted(positional_[0]),
+                       ", and one server serves one model; leave one out, and give flags of "
+                       "several words behind MODEL"));
   forget_overridden();
   if (Status status = finish_parts(); !status.ok())
     return name_setting(std::move(status).take_error(), out_.named);
