@@ -1,15 +1,21 @@
 #include "plan/report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/str.h"
 
 namespace glint {
 namespace {
 
+// GiB from one on, so that the rows of a large model compare.
 std::string size(std::int64_t bytes) {
-  return formatted("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+  constexpr double kGiB = 1 << 30;
+  const std::int64_t hundredths = std::llround(100 * static_cast<double>(bytes) / kGiB);
+  if (hundredths < 100) return human_bytes(bytes);
+  return with_commas(hundredths / 100) + formatted(".%02d GiB", static_cast<int>(hundredths % 100));
 }
+std::string whole(double number) { return with_commas(std::llround(number)); }
 std::string line(const std::string& name, const std::string& value) {
   return formatted("  %-34s %s\n", name.c_str(), value.c_str());
 }
@@ -54,18 +60,18 @@ std::string speeds(const PlanReport& r) {
                     "with prefill/s");
   const DecodePoint *sustained = &d.decode[0], *burst = &d.decode[0];
   for (const DecodePoint& p : d.decode) {
-    text += formatted("  %8d %12s %14s %14.0f %16.0f\n", p.batch, ms(p.floor.seconds).c_str(),
-                      ms(p.floor.collectives).c_str(), p.tokens_per_s, p.sustained);
+    text += formatted("  %8d %12s %14s %14s %16s\n", p.batch, ms(p.floor.seconds).c_str(),
+                      ms(p.floor.collectives).c_str(), whole(p.tokens_per_s).c_str(),
+                      whole(p.sustained).c_str());
     if (p.sustained > sustained->sustained) sustained = &p;
     if (p.tokens_per_s > burst->tokens_per_s) burst = &p;
   }
   text += line("peak, sustained",
-               formatted("%.0f tokens/s at batch %d", sustained->sustained, sustained->batch));
-  text += line("peak, burst",
-               formatted("%.0f tokens/s at batch %d", burst->tokens_per_s, burst->batch));
+               str(whole(sustained->sustained), " tokens/s at batch ", sustained->batch));
+  text += line("peak, burst", str(whole(burst->tokens_per_s), " tokens/s at batch ", burst->batch));
   for (const PrefillPoint& p : d.prefill) {
     text += line(str("prefill of ", with_commas(p.tokens), " tokens"),
-                 formatted("%s, %.0f tokens/s", ms(p.floor.seconds).c_str(), p.tokens_per_s));
+                 str(ms(p.floor.seconds), ", ", whole(p.tokens_per_s), " tokens/s"));
   }
   if (const LayoutChoice* best = best_for_latency(r.layouts)) {
     text += line("best layout for latency",
@@ -73,8 +79,8 @@ std::string speeds(const PlanReport& r) {
   }
   if (const LayoutChoice* best = best_for_throughput(r.layouts)) {
     text += line("best layout for throughput",
-                 str(describe(best->layout),
-                     formatted(": %.0f tokens/s at batch %d", best->tokens_per_s, best->batch)));
+                 str(describe(best->layout), ": ", whole(best->tokens_per_s), " tokens/s at batch ",
+                     best->batch));
   }
   return text;
 }

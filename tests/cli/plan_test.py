@@ -44,6 +44,7 @@ def this_machine():
     check("memory used" in text and "VRAM" not in text, "memory of a CPU", text)
     dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512, "--dcp-size", 2,
               "--disable-custom-all-reduce", "--revision", "main", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
+    check(" 0.00 GiB" not in text and re.search(r"model weights +[\d.]+ MiB", text), "small sizes", text)
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
     shared = output("serve", MODEL, "--dry-run", "--dp", 4, "--cp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
     check(re.search(r"sequences of 2,000 +6\n", shared) and "4 shards, of which 2 share each" in shared, "shards that share", shared)
