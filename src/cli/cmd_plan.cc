@@ -312,7 +312,11 @@ Status run(const Options& o, Cli& cli) {
   }
   cli.failed = !report.deployment.fits;
   if (launches) {
-    if (cli.failed) return invalid(report.deployment.limit);
+    if (cli.failed) {
+      cli.console.note(str("It does not fit: ", report.deployment.limit, "."));
+      for (const std::string& advice : report.advice) cli.console.note("  " + advice);
+      return Ok{};
+    }
     const bool is_cut = !on_gpus && !d.cache_bytes;
     const Deployment plan = is_cut ? with_useful_cache(report.deployment) : report.deployment;
     const int gpus = on_gpus ? d.count / machines : 0;

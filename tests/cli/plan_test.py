@@ -36,6 +36,9 @@ def known_deployments():
     none = run("plan", "zai-org/GLM-5", "--device", "h200", "--dp", 8, "--ep", 8,
                "--mem-fraction-static", 0.7)
     check(none.returncode == 1 and "does not fit: weights take" in none.stdout, "too large", none.stdout)
+    script = run("plan", "zai-org/GLM-5", "--device", "h200", "--dp", 8, "--ep", 8, "--slurm")
+    check(script.returncode == 1 and not script.stdout and "does not fit: weights take" in script.stderr and "FP8 fits on" in script.stderr,
+          "no script of what does not fit", script.stderr)
 
 
 def this_machine():
