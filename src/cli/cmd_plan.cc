@@ -1,6 +1,7 @@
 // glint plan: what a model takes on given devices and how fast it could be there, without weights.
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "base/ceil_div.h"
 #include "base/file.h"
@@ -255,9 +256,13 @@ Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions&
   int tp = left;
   while (heads % tp) --tp;
   if (o.count && tp != left) {
+    const std::int64_t of_stage = d.count / d.layout.pp;
+    const std::string shards = d.count % d.layout.pp == 0
+                                   ? str(", or --dp to ", of_stage / std::gcd(of_stage, heads))
+                                   : "";
     return invalid(str("--count is ", d.count, ", which leaves ", left,
                        " ranks to divide the model's ", heads, " heads evenly; set it to ",
-                       tp * others, ", or divide requests with --dp"));
+                       tp * others, shards));
   }
   d.layout.tp = tp;
   if (!o.count && o.device != "cpu") d.count = tp * others;

@@ -198,8 +198,10 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   const DeploymentOptions& o = d.options;
   const MeshShape& layout = o.layout;
   if (layout.num_ranks() != o.count) {
+    const int shard = layout.tp * layout.pp;
     return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
-                       o.count, " devices (--count); tp x dp x pp must be their number"));
+                       o.count, " devices (--count); tp x dp x pp must be their number",
+                       o.count % shard == 0 ? str("; set --dp to ", o.count / shard) : ""));
   }
   GLINT_TRY_STATUS(check_shape(layout));
   d.max_model_len = o.max_model_len ? o.max_model_len : config.max_position_embeddings;

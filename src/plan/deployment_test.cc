@@ -244,9 +244,9 @@ TEST(Deployment, refuses_layouts_that_are_none) {
     const auto plan = plan_deployment(glm5(), options);
     return plan.ok() ? std::string() : plan.error().message;
   };
-  EXPECT_EQ(
-      error({.tp = 4}),
-      "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their number");
+  EXPECT_EQ(error({.tp = 4}),
+            "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their "
+            "number; set --dp to 2");
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
   EXPECT_EQ(
       error({.tp = 8, .cp = 8}),

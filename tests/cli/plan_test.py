@@ -44,10 +44,10 @@ def known_deployments():
 def this_machine():
     text = output("plan", MODEL, "--device", "cpu", "--concurrency", 2)
     check("It fits." in text and "this machine's memory" in text, "the bundled model", text)
+    check(" 0.00 GiB" not in text and re.search(r"model weights +[\d.]+ MiB", text), "small sizes", text)
     check("memory used" in text and "VRAM" not in text, "memory of a CPU", text)
     dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512, "--dcp-size", 2,
               "--disable-custom-all-reduce", "--revision", "main", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
-    check(" 0.00 GiB" not in text and re.search(r"model weights +[\d.]+ MiB", text), "small sizes", text)
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
     shared = output("serve", MODEL, "--dry-run", "--dp", 4, "--cp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
     check(re.search(r"sequences of 2,000 +6\n", shared) and "4 shards, of which 2 share each" in shared, "shards that share", shared)
@@ -199,7 +199,8 @@ def refusals():
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
-    refused("plan", MODEL, "--device", "h200", "--count", 8, words=["--count is 8", "4 heads", "set it to 4"])
+    refused("plan", MODEL, "--device", "h200", "--count", 8, words=["--count is 8", "4 heads", "set it to 4, or --dp to 2"])
+    refused("plan", "zai-org/GLM-5", "--count", 128, "--tp", 4, "--pp", 4, "--cp", 2, "--ep", 32, words=["set --dp to 8"])
     refused("plan", "zai-org/GLM-5", "--cp", 4, "--dp", 2, words=["cp is 4"])
     refused("plan", "zai-org/GLM-5", "--threads", 4, words=["--threads", "--device cpu"])
     refused("plan", "zai-org/GLM-5", "--concurrency", 65537, words=["--concurrency is 65537"])
