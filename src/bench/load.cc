@@ -236,7 +236,7 @@ class LoadGenerator::Run {
     }
     ++num_done_;
     --num_running_;
-    if (options_.on_answer) options_.on_answer();
+    if (options_.on_answers) options_.on_answers(1);
     start_waiting();
   }
 
@@ -245,6 +245,7 @@ class LoadGenerator::Run {
     const BenchClock::time_point due = BenchClock::now() + from_seconds(kProbeSeconds);
     generator_.client_->after(kProbeSeconds, [this, due] {
       lags_ms_.push_back(to_ms(BenchClock::now() - due));
+      if (options_.on_answers) options_.on_answers(0);
       if (num_done_ < options_.num_prompts) probe();
     });
   }
@@ -265,7 +266,7 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
     warm.num_prompts = warm.num_warmups;
     warm.prompts.seed = ~options.prompts.seed;  // nothing that is remembered when it is measured
     warm.arrivals = {};
-    warm.on_answer = {};
+    warm.on_answers = {};
     if (!warm.conversations.empty())
       warm.conversations.erase(warm.conversations.begin(),
                                warm.conversations.begin() + options.num_prompts);

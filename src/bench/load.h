@@ -41,7 +41,8 @@ struct LoadOptions {
   Goodput goodput = {};
   std::vector<double> percentiles = {};  // of latencies, besides the usual ones
   int num_checked = 8;  // greedy answers that are asked again, alone and whole, and compared
-  std::function<void()> on_answer = {};  // after each
+  // With how many have come since the last call; often while none comes, too.
+  std::function<void(int count)> on_answers = {};
 };
 
 // Steps of the server's engine during the run; only glint reports them.

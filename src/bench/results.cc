@@ -100,6 +100,29 @@ std::vector<Percentile> shown_percentiles(const Distribution& d) {
   return d.asked.empty() ? std::vector<Percentile>{{90, d.p90}, {95, d.p95}, {99, d.p99}} : d.asked;
 }
 
+std::string head_line(bool with_goodput) {
+  return str(
+      "Concurrent  Output tok/s  TTFT (ms)  TPOT (ms)  ITL p99 (ms)  TTFT p99  E2E p50  E2E "
+      "p99    Req/s",
+      with_goodput ? "  Good/s" : "", "  failed differ  step ms  host us  CPU %  lag p99 ms");
+}
+
+// `line` cut where columns of `head` end, each piece of fewer than `width` columns.
+std::string folded(std::string_view line, std::string_view head, int width) {
+  std::string out;
+  std::size_t begin = 0, end = 0;
+  while (end < head.size()) {
+    std::size_t next = head.find("  ", head.find_first_not_of(' ', end));
+    if (next == head.npos) next = head.size();
+    if (width > 0 && end > begin && next - begin >= static_cast<std::size_t>(width)) {
+      out.append(line.substr(begin, end - begin)).append("\n");
+      begin = end;
+    }
+    end = next;
+  }
+  return out.append(line.substr(begin)).append("\n");
+}
+
 }  // namespace
 
 bool is_metric(std::string_view name) {
@@ -192,31 +215,30 @@ std::string vllm_file_name(const Measurement& m, const std::string& date) {
   return out;
 }
 
-std::string table_head(bool with_goodput) {
-  const std::string good = with_goodput ? "  Good/s" : "";
-  return "Concurrent  Output tok/s  TTFT (ms)  TPOT (ms)  ITL p99 (ms)   TTFT p99  E2E p50  E2E p99"
-         "    Req/s" +
-         good + "  failed differ   engine: step ms  host us   client: CPU  lag p99 ms\n";
+std::string table_head(bool with_goodput, int width) {
+  const std::string head = head_line(with_goodput);
+  return folded(head, head, width);
 }
 
-std::string table_row(const Measurement& m) {
+std::string table_row(const Measurement& m, int width) {
   const LoadResult& r = m.result;
   const LoadSummary& s = r.summary;
   const auto cell = [](const Distribution& d, double value, int decimals, int width) {
     return formatted("  %*s", width, number_of(d, value, decimals).c_str());
   };
-  std::string out =
+  std::string line =
       formatted("%10s  %12s  %9s", clients_of(m).c_str(),
                 with_commas(std::llround(s.output_tokens_per_s())).c_str(),
                 s.ttft_ms.count > 0 ? with_commas(std::llround(s.ttft_ms.mean)).c_str() : "-") +
       cell(s.tpot_ms, s.tpot_ms.mean, 2, 9) + cell(s.itl_ms, s.itl_ms.p99, 2, 12) +
-      cell(s.ttft_ms, s.ttft_ms.p99, 0, 9) + cell(s.e2el_ms, s.e2el_ms.p50, 0, 7) +
+      cell(s.ttft_ms, s.ttft_ms.p99, 0, 8) + cell(s.e2el_ms, s.e2el_ms.p50, 0, 7) +
       cell(s.e2el_ms, s.e2el_ms.p99, 0, 7) + formatted("  %7.2f", s.requests_per_s());
-  if (s.num_good) out += formatted("  %6.2f", s.per_second(*s.num_good));
-  out += formatted("  %6d %6d", s.num_failed, r.num_different);
-  out += r.engine.known ? formatted("  %16.2f  %7.0f", r.engine.step_ms, r.engine.overhead_us)
-                        : formatted("  %16s  %7s", "-", "-");
-  return out + formatted("  %10.0f %%  %10.2f\n", 100 * r.client_cpu, r.lag_ms.p99);
+  if (s.num_good) line += formatted("  %6.2f", s.per_second(*s.num_good));
+  line += formatted("  %6d %6d", s.num_failed, r.num_different);
+  line += r.engine.known ? formatted("  %7.2f  %7.0f", r.engine.step_ms, r.engine.overhead_us)
+                         : formatted("  %7s  %7s", "-", "-");
+  line += formatted("  %5.0f  %10.2f", 100 * r.client_cpu, r.lag_ms.p99);
+  return folded(line, head_line(s.num_good.has_value()), width);
 }
 
 std::string table_peaks(std::span<const Measurement> all) {

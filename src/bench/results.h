@@ -37,10 +37,11 @@ Json sglang_result(const Measurement& measurement);
 // backend where there is no label, and with a ramp LABEL-ramp-up-STRATEGY-STARTqps-ENDqps...
 std::string vllm_file_name(const Measurement& measurement, const std::string& date);
 
-// The table's head and one of its rows; and what stands out of several rows: the greatest
-// throughput, the best second, and the fewest clients that reach 95 % of that throughput.
-std::string table_head(bool with_goodput);
-std::string table_row(const Measurement& measurement);
+// The table's head and one of its rows, on as many lines as `width` columns take, cut between the
+// same columns (0: on one); and what stands out of several rows: the greatest throughput, the best
+// second, and the fewest clients that reach 95 % of that throughput.
+std::string table_head(bool with_goodput, int width = 0);
+std::string table_row(const Measurement& measurement, int width = 0);
 std::string table_peaks(std::span<const Measurement> all);
 
 // The latencies of `metrics`, each with the percentiles that were asked for, and the rates.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
 #include "bench/testing.h"
 
 namespace glint {
@@ -102,7 +103,7 @@ TEST(Results, where_no_request_succeeded_there_are_no_times) {
   m.result.summary = summarize(m.result.records, 1, {.ttft_ms = 1000});
   const std::string row = table_row(m);
   EXPECT_EQ(table_head(true).size(), row.size());
-  EXPECT_EQ(row.find("         8             0          -          -             -          -"), 0u)
+  EXPECT_EQ(row.find("         8             0          -          -             -         -"), 0u)
       << row;
   EXPECT_EQ(details_table(m), "\nno request succeeded: there is nothing to measure\n");
 }
@@ -115,6 +116,13 @@ TEST(Results, the_table_says_where_more_clients_stop_helping) {
   EXPECT_NE(peaks.find("~8 concurrent"), std::string::npos) << peaks;
   EXPECT_EQ(table_peaks(std::vector<Measurement>{measured(1, 5)}), "");
   EXPECT_EQ(table_head(true).size(), table_row(all[0]).size());
+  const std::string head = table_head(true, 80), row = table_row(all[0], 80);
+  for (const std::string& text : {head, row}) {
+    const std::vector<std::string_view> lines = split(text, '\n');
+    ASSERT_EQ(lines.size(), 3u) << text;  // the last is empty
+    EXPECT_TRUE(lines[0].size() < 80 && lines[1].size() < 80) << text;
+  }
+  EXPECT_EQ(head.find('\n'), row.find('\n')) << head << row;
   EXPECT_NE(table_row(measured(1024, 1234567)).find("      1024     1,234,567        100"),
             std::string::npos)
       << table_row(measured(1024, 1234567));

@@ -120,6 +120,9 @@ Status save(const BenchServeOptions& options, const Measurement& m) {
   return append(options, dump_json(sglang_result(m)) + "\n");
 }
 
+// A program that reads the table has a row a line.
+int table_width(const Cli& cli) { return cli.console.out_is_terminal() ? cli.console.width() : 0; }
+
 Result<Measurement> measure(const BenchServeOptions& options, LoadOptions load,
                             LoadGenerator& generator, Cli& cli) {
   GLINT_TRY(std::vector<std::string> metrics, metrics_of(options));
@@ -134,13 +137,13 @@ Result<Measurement> measure(const BenchServeOptions& options, LoadOptions load,
   {
     Progress progress(load.concurrency > 0 ? str(load.concurrency, " at once") : "requests",
                       load.num_prompts, Progress::Unit::kItems, options.disable_tqdm ? -1 : 2);
-    load.on_answer = [&] { progress.add(1); };
+    load.on_answers = [&](int count) { progress.add(count); };
     out.result = generator.run(load);
-    load.on_answer = {};
+    load.on_answers = {};
   }
   out.options = std::move(load);
   const LoadResult& result = out.result;
-  if (!options.json) cli.console.print(table_row(out)), cli.console.flush();
+  if (!options.json) cli.console.print(table_row(out, table_width(cli))), cli.console.flush();
   tell_failures(result.summary.num_failed, result.summary.first_failure, cli);
   if (result.num_different > 0) {
     cli.failed = true;
@@ -216,7 +219,7 @@ Status measure_load(const BenchServeOptions& options, LoadGenerator& generator, 
                         .num_checked = options.check.value_or(8)};
     GLINT_TRY_STATUS(read_conversations(options, options.seed + i, load, cli));
     if (!options.json && i == 0)
-      cli.console.print(table_head(goodput.is_asked())), cli.console.flush();
+      cli.console.print(table_head(goodput.is_asked(), table_width(cli))), cli.console.flush();
     GLINT_TRY(Measurement each, measure(options, std::move(load), generator, cli));
     for (Figure& figure : figures_of(each)) figures.push_back(std::move(figure));
     measured.push_back(std::move(each));
