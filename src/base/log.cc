@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "base/terminal.h"
 
 namespace glint {
@@ -32,10 +33,11 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 // itself.
 std::string erase_line() { return is_terminal(STDERR_FILENO) ? "\r\x1b[K" : ""; }
 
-// The sink colours the level on terminals only.
+// The sink colours the level on terminals only. What is kept has its date.
 void set_pattern(spdlog::logger& logger, LogFormat format) {
   if (format == LogFormat::kText) {
-    logger.set_pattern(erase_line() + "%H:%M:%S.%e %^%l%$: %v");
+    const char* date = is_terminal(STDERR_FILENO) ? "" : "%Y-%m-%d ";
+    logger.set_pattern(str(erase_line(), date, "%H:%M:%S.%e %^%l%$: %v"));
   } else {
     logger.set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v)",
                        spdlog::pattern_time_type::utc);

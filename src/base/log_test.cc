@@ -11,8 +11,8 @@ TEST(Log, lines_carry_time_and_level_and_go_to_stderr) {
   testing::internal::CaptureStderr();
   log(LogLevel::kWarning, "a {} line");
   const std::string shown = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(
-      std::regex_match(shown, std::regex(R"(\d\d:\d\d:\d\d\.\d{3} warning: a \{\} line\n)")))
+  EXPECT_TRUE(std::regex_match(
+      shown, std::regex(R"([-\d]{10} \d\d:\d\d:\d\d\.\d{3} warning: a \{\} line\n)")))
       << shown;
 }
 
@@ -50,7 +50,7 @@ TEST(Log, json_lines_are_objects) {
       shown,
       std::regex(R"(\{"time":"[-0-9]+T[0-9:.]+Z","level":"error","message":"a \\"quoted\\"\\nline"\}
 \{"time":"[^"]+","level":"error","status":200\}
-[0-9:.]+ error: words
+[-0-9]+ [0-9:.]+ error: words
 )"))) << shown;
 }
 

@@ -1,4 +1,5 @@
 // glint serve: the HTTP API over one model; also under the command lines of other servers.
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "cli/backends.h"
@@ -83,6 +84,10 @@ Status print_plan(const ServeOptions& options, PlannedServer& server, Cli& cli) 
 // The server from its start to its end.
 Status serve(const ServeOptions& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
+  if (options.log_format == "json") {
+    set_log_format(LogFormat::kJson);
+    cli.console.log_notes();
+  }
   GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
   const std::jthread launcher = watch_launcher(launch);
   if (given.headless && (!launch || launch->rank == 0)) {

@@ -137,7 +137,7 @@ int run_command_line(std::span<const Command> commands, std::span<const std::str
   Status status = dispatch(commands, args, cli);
   if (status.ok()) status = cli.console.close();
   if (!status.ok()) {
-    cli.console.note("glint: " + status.error().message);
+    cli.console.note("glint: " + status.error().message, LogLevel::kError);
     return kErrorExitCode;
   }
   if (cli.interrupted) return kInterruptedExitCode;

@@ -72,8 +72,9 @@ void Console::end_line() {
   if (out_is_terminal_ || err_is_terminal_) std::fputc('\n', out_is_terminal_ ? out_ : err_);
 }
 
-void Console::note(std::string_view line) {
+void Console::note(std::string_view line, LogLevel level) {
   flush();
+  if (logs_notes_) return log(level, one_line(trimmed(line)));
   const std::string text = one_line(line) + "\n";
   std::fwrite(text.data(), 1, text.size(), err_);
   std::fflush(err_);

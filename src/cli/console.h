@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/log.h"
 #include "base/result.h"
 
 namespace glint {
@@ -33,8 +34,11 @@ class Console {
   // through a pipe: a file or a pipe gets the text and nothing else.
   void end_line();
 
-  // Prints a line on stderr, without breaks or control characters (one_line()).
-  void note(std::string_view line);
+  // Prints a line on stderr, without breaks or control characters (one_line()); after log_notes()
+  // a line of the log, of this level.
+  void note(std::string_view line, LogLevel level = LogLevel::kInfo);
+  // For programs, which read all of stderr as the log.
+  void log_notes() { logs_notes_ = true; }
 
   // A text that a model or another machine wrote, as it should be printed to stdout: a terminal
   // shows its control characters, and does not obey them.
@@ -62,6 +66,7 @@ class Console {
   std::FILE* out_;
   std::FILE* err_;
   bool out_is_terminal_, err_is_terminal_, color_;
+  bool logs_notes_ = false;
   int error_ = 0;  // errno of the first write to stdout that failed
 };
 

@@ -67,9 +67,9 @@ int main(int argc, char** argv) {
   try {
     return run_command_line(all_commands(), args, cli);
   } catch (const std::bad_alloc&) {
-    console.note(kNoMemory);
+    console.note(kNoMemory, LogLevel::kError);
   } catch (const std::system_error&) {
-    console.note(kNoThread);
+    console.note(kNoThread, LogLevel::kError);
   }
   return 2;
 }

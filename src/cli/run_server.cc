@@ -27,8 +27,9 @@ constexpr int kLooksPerReport = 20;  // at the ranks
 void record_graphs(ModelExecutor& executor, std::int64_t max_seq_len, Cli& cli) {
   const GraphStats graphs = executor.record_graphs(max_seq_len);
   if (graphs.count > 0)
-    cli.console.note(formatted("  %zu graphs of decode steps recorded in %.1f s, %s", graphs.count,
-                               graphs.seconds, human_bytes(graphs.bytes).c_str()));
+    cli.console.note(str("  ", counted(static_cast<std::int64_t>(graphs.count), "graph"),
+                         " of decode steps recorded in ", formatted("%.1f s, ", graphs.seconds),
+                         human_bytes(graphs.bytes)));
 }
 
 // A step hangs: nothing can be waited for any more but that its clients hear of it.
@@ -44,10 +45,10 @@ void report_load(const EngineStats& before, const EngineStats& now) {
     return std::lround(static_cast<double>(to - from) / kReportSeconds);
   };
   if (now.steps == before.steps && now.num_running + now.num_waiting == 0) return;
-  GLINT_LOG(kInfo, str(now.num_running, " requests run, ", now.num_waiting, " wait; ",
-                       rate(before.prompt_tokens, now.prompt_tokens), " prompt tokens/s, ",
-                       rate(before.generated_tokens, now.generated_tokens), " tokens/s; pages ",
-                       now.used_pages, " of ", now.total_pages));
+  GLINT_LOG(kInfo, str(counted(now.num_running, "request"), " in work, ", now.num_waiting,
+                       " in the queue; ", rate(before.prompt_tokens, now.prompt_tokens),
+                       " prompt tokens/s, ", rate(before.generated_tokens, now.generated_tokens),
+                       " tokens/s; pages ", now.used_pages, " of ", now.total_pages));
 }
 
 // `mended`: lost ranks that start again, which may outlast this.
@@ -72,10 +73,10 @@ void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* 
 void drain(Server& server, double seconds, Cli& cli) {
   const int running = server.stats().num_running + server.stats().num_waiting;
   if (running > 0)
-    cli.console.note(str("ending: ", running, " requests may go on for ", seconds,
+    cli.console.note(str("ending: ", counted(running, "request"), " may go on for ", seconds,
                          " s; a second signal ends at once"));
   const int left = server.drain(seconds);
-  if (left > 0) cli.console.note(str(left, " requests were cut off"));
+  if (left > 0) cli.console.note(str("cut off: ", counted(left, "request")));
 }
 
 TrainerConfig trainer_config(int threads, const Cli& cli) {

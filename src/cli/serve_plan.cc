@@ -227,7 +227,6 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
       o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
   s.report.log.requests = o.log_requests;
   s.report.log.prompts = o.log_prompts;
-  s.report.log.json = o.log_format == "json";
   s.report.otlp_endpoint = o.otlp_traces_endpoint;
   return s;
 }

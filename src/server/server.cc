@@ -258,7 +258,6 @@ Result<std::unique_ptr<Server>> Server::listen(ServerConfig config) {
   if (!config.report.otlp_endpoint.empty()) {
     GLINT_TRY(spans, OtlpExporter::start({.endpoint = config.report.otlp_endpoint}));
   }
-  if (config.report.log.json) set_log_format(LogFormat::kJson);
   auto impl = std::make_unique<Impl>(std::move(config));
   impl->core.spans = std::move(spans);
   Impl* raw = impl.get();

@@ -19,7 +19,6 @@ enum class MetricsDialect { kVllm, kSglang };
 struct LogConfig {
   bool requests = true;  // one line per request: id, sizes, times, end
   bool prompts = false;  // the line also shows prompt and answer
-  bool json = false;     // lines are JSON objects
 };
 
 // Lines, numbers and spans that tell of the work.

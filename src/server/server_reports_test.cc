@@ -56,8 +56,8 @@ TEST(ServerReports, steps_come_to_the_tokens_of_prompts_and_answers) {
 TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
   TestServerOptions options;
   options.config.access.api_keys = {"topsecretkey"};
-  options.config.report.log.json = true;
   set_log_level(LogLevel::kInfo);
+  set_log_format(LogFormat::kJson);
   testing::internal::CaptureStderr();
   {
     TestServer server(" world", options);

@@ -234,14 +234,17 @@ def seeds_and_reports():
     with Served([GLINT, "serve", MODEL], "--seed", "7", "--log-requests", "--log-prompts") as server:
         texts = [completion(server, prompt="Once upon a", max_tokens=20, temperature=1)[2]["choices"][0]["text"] for _ in range(2)]
         assert texts[0] == texts[1], texts
-        wait_until("the load is reported", lambda: any(re.search(r"requests run, .* tokens/s", line) for line in server.lines))
+        wait_until("the load is reported", lambda: any(re.search(r"requests? in work, .* tokens/s", line) for line in server.lines))
         assert any("Once upon a" in line for line in server.lines), server.lines
-    with Served([GLINT, "serve", MODEL], "--log-requests") as server:
+    with Served([GLINT, "serve", MODEL], "--log-requests", "--log-format", "json") as server:
         texts = {completion(server, prompt="Once upon a", max_tokens=20, temperature=1)[2]["choices"][0]["text"] for _ in range(4)}
         assert len(texts) > 1, texts
         wait_until("requests are logged", lambda: any("/v1/completions" in line for line in server.lines))
         assert not any("Once upon a" in line for line in server.lines), server.lines
+    assert all(isinstance(json.loads(line), dict) for line in server.lines), server.lines
     holds(refused(GLINT, "serve", MODEL, "--log-prompts"), "--log-requests")
+    error = json.loads(refused(GLINT, "serve", MODEL, "--log-format", "json", "--max-num-seqs", "0"))
+    assert error["level"] == "error" and "--max-num-seqs" in error["message"], error
 
 
 # --- Who may ask ---

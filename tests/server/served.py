@@ -33,7 +33,7 @@ class Served:
         self.url = None
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
-            found = re.fullmatch(r"serving (\S+) on (https?://\S+)", line.strip())
+            found = re.fullmatch(r"""(?:{.*"message":")?serving (\S+) on (https?://[^\s"]+)(?:"})?""", line.strip())
             if found:
                 self.name, self.url = found.groups()
                 break
