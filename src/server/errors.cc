@@ -126,6 +126,7 @@ HttpResponse error_response(const ApiError& error, ErrorStyle style,
   if (error.retry_after > 0)
     response.headers.emplace_back("retry-after",
                                   str(static_cast<std::int64_t>(std::ceil(error.retry_after))));
+  if (!error.allow.empty()) response.headers.emplace_back("allow", error.allow);
   return response;
 }
 

@@ -16,6 +16,7 @@ struct ApiError {
   std::string code = {};               // "model_not_found"; empty: null
   std::string anthropic_message = {};  // what Anthropic's API says of it; empty: `message`
   double retry_after = 0;              // seconds; 0: no header
+  std::string allow = {};              // the methods that the path takes; empty: no header
 };
 
 using ApiStatus = Result<Ok, ApiError>;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "server/telemetry/request_log.h"
 
 namespace glint {
 
@@ -47,7 +48,10 @@ HttpHeaders Reply::with_common(HttpHeaders headers) const {
   return headers;
 }
 
-void Reply::respond(HttpResponse response) {
+void Reply::respond(HttpResponse response) { respond(std::move(response), {}); }
+
+void Reply::respond(HttpResponse response, const std::string& error) {
+  if (!told_->logged.exchange(true)) log_answer(*context_, response.status, error);
   metrics_->http_response(context_->method, context_->route, response.status);
   metrics_->http_duration(context_->method, context_->route, context_->seconds());
   response.headers = with_common(std::move(response.headers));
@@ -102,7 +106,7 @@ void Reply::fail(const ApiError& error, std::string_view event) {
     return;
   }
   if (event.empty() || !exchange_.streams())
-    return respond(error_response(error, context_->style, context_->request_id));
+    return respond(error_response(error, context_->style, context_->request_id), error.message);
   exchange_.write(event);
   finish({});
 }
@@ -147,9 +151,9 @@ void Reply::on_disconnect(std::function<void()> fn) {
   fn();
 }
 
-void Reply::set_begun() { *begun_ = true; }
+void Reply::set_begun() { told_->begun = true; }
 
-bool Reply::has_begun() const { return *begun_ || exchange_.streams(); }
+bool Reply::has_begun() const { return told_->begun || exchange_.streams(); }
 
 bool Reply::gone() const {
   if (!parts_) return exchange_.gone();

@@ -29,6 +29,7 @@ struct RequestContext {
   HttpHeaders headers = {};  // of every answer
   std::chrono::steady_clock::time_point begin = {};
   bool want_timings = false;  // the request header x-return-timings: 1
+  bool wants_log = false;     // a line, whatever its end
 
   double seconds() const;  // since it began
 };
@@ -57,6 +58,8 @@ class Reply {
   // Whether a token of it, or of another part of it, is there, sent or not.
   void set_begun();
   bool has_begun() const;
+  // Its line in the log is there, or another part's: its answer adds none.
+  void set_logged() { told_->logged = true; }
   std::size_t num_unsent() const { return exchange_.num_unsent(); }
 
   // Runs `fn`, on whose behalf this is answered. Memory that runs out there is this request's 503.
@@ -73,7 +76,11 @@ class Reply {
 
  private:
   struct Parts;
+  struct Told {
+    std::atomic<bool> begun = false, logged = false;
+  };
 
+  void respond(HttpResponse response, const std::string& error);
   HttpHeaders with_common(HttpHeaders headers) const;
   void fail_thrown(const std::exception& thrown) noexcept;
 
@@ -82,7 +89,7 @@ class Reply {
   std::shared_ptr<Metrics> metrics_;
   std::shared_ptr<Parts> parts_ = {};  // null: the whole
   std::size_t part_ = 0;
-  std::shared_ptr<std::atomic<bool>> begun_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<Told> told_ = std::make_shared<Told>();
 };
 
 }  // namespace glint

@@ -156,6 +156,7 @@ Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange
   context->span = core.ids.span(parent);
   if (parent) context->parent_span_id = parent->span_id;
   context->begin_ns = unix_nanoseconds();
+  context->wants_log = core.config.report.log.requests;
   context->want_timings = request.header("x-return-timings") == "1";
   context->headers = {{"x-request-id", context->request_id},
                       {"traceparent", format_traceparent(context->span)},
@@ -180,13 +181,9 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
     if (HttpResponse page = web_response(request.path); page.status == 200)
       return reply.respond(std::move(page));
   }
-  if (!route && !allow.empty()) {
-    HttpResponse response =
-        error_response({.status = 405, .message = str(request.path, " takes ", allow, " only")},
-                       reply.context().style);
-    response.headers.emplace_back("allow", allow);
-    return reply.respond(std::move(response));
-  }
+  if (!route && !allow.empty())
+    return reply.fail(
+        {.status = 405, .message = str(request.path, " takes ", allow, " only"), .allow = allow});
   if (!route)
     return reply.fail({.status = 404,
                        .message = str("there is nothing at ", quoted(request.path),

@@ -77,6 +77,44 @@ TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
   EXPECT_EQ(line.find("topsecretkey"), std::string::npos) << line;
 }
 
+TEST(ServerReports, refused_requests_are_logged_with_the_reason) {
+  TestServerOptions options;
+  options.config.access.api_keys = {"key"};
+  set_log_level(LogLevel::kInfo);
+  set_log_format(LogFormat::kJson);
+  testing::internal::CaptureStderr();
+  {
+    TestServer server(" world", options);
+    const HttpHeaders key = {{"authorization", "Bearer key"}, {"x-request-id", "mine"}};
+    server.get("/metrics");
+    server.send("POST", "/v1/completions", "{}", {{"authorization", "Bearer none"}});
+    server.send("GET", "/v1/completions", {}, key);
+    server.send("POST", "/v1/completions", R"({"prompt": "Hi", "n": 0})", key);
+    server.send("POST", "/v1/completions", R"({"prompt": "Hi", "model": "other"})", key);
+    server.send("POST", "/v1/completions",
+                R"({"prompt": "Hi", "structured_outputs": {"regex": "("}})", key);
+    server.send("POST", "/tokenize", R"({"prompt": "Hi"})", key);
+  }
+  set_log_level(LogLevel::kWarning);
+  set_log_format(LogFormat::kText);
+  const std::string text = testing::internal::GetCapturedStderr();
+  std::string told;
+  for (const std::string_view line : split(trimmed(text), '\n')) {
+    const Json fields = parse_json(line).value();
+    EXPECT_TRUE(at(fields, "peer").starts_with("127.0.0.1:")) << line;
+    EXPECT_EQ(at(fields, "request_id") == "mine", at(fields, "status") != "401") << line;
+    told += str(at(fields, "route"), " ", at(fields, "status"), " ",
+                at(fields, "error").substr(0, 20), "\n");
+  }
+  EXPECT_EQ(told,
+            "/v1/completions 401 the API key is wrong\n"
+            "unknown 405 /v1/completions take\n"
+            "/v1/completions 400 n is 0; it must be a\n"
+            "/v1/completions 404 The model \"other\" do\n"
+            "/v1/completions 400 structured_outputs.r\n"
+            "/tokenize 200 \n");
+}
+
 TEST(ServerReports, prompts_are_logged_if_the_operator_asks) {
   TestServerOptions options;
   options.config.report.log = {.prompts = true};

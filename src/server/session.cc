@@ -276,7 +276,7 @@ void Session::fail_as(FinishReason reason, const ApiError& error) {
   if (done_) return;
   for (Choice& choice : answer_.choices) choice.finish.reason = reason;
   abort_rest();
-  end(error.status);
+  end(error.status, error.message);
   std::string event;
   if (request_.form.stream) writer_->error(error, event);
   reply_.fail(error, event);
@@ -304,15 +304,14 @@ void Session::abort_rest() {
     if (!states_[i].finished) services_.abort(id_of(number_, i));
 }
 
-void Session::end(int status) {
+void Session::end(int status, const std::string& error) {
   done_ = true;
+  reply_.set_logged();
   RequestRecord record;
-  record.route = reply_.context().route;
   record.id = id_;
-  record.request_id = reply_.context().request_id;
   record.model = request_.model;
-  record.peer = reply_.context().peer;
   record.status = status;
+  record.error = error;
   record.usage = answer_.usage;
   record.n = request_.n;
   record.max_tokens = prepared_.max_tokens;

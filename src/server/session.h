@@ -76,7 +76,7 @@ class Session {
   std::int64_t num_numbers() const;
   void complete();
   void keep_best();
-  void end(int status);
+  void end(int status, const std::string& error = {});
   void abort_rest();
 
   const std::uint64_t number_;

@@ -13,10 +13,11 @@
 
 namespace glint {
 
-// One finished request, for metrics, log and traces.
+// One finished request that generated, for metrics, log and traces.
 struct RequestRecord {
-  std::string route = {}, id = {}, request_id = {}, model = {}, peer = {};
+  std::string id = {}, model = {};
   int status = 200;
+  std::string error = {};               // why it failed
   TokenEvent::Usage usage = {};         // Answer::usage
   std::vector<int> answer_tokens = {};  // of the choices
   int n = 1;

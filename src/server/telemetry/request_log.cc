@@ -10,36 +10,56 @@ namespace glint {
 namespace {
 
 constexpr std::size_t kMaxShownBytes = 2048;  // of a prompt or an answer
+constexpr std::size_t kMaxErrorBytes = 500;   // a model's template may raise an error of any length
 
 double milliseconds(double seconds) { return std::round(seconds * 1e5) / 100; }
 
-Json fields_of(const RequestRecord& record, const RequestContext& context) {
-  return Json::Object{
-      {"event", "request"},
-      {"route", record.route},
-      {"status", record.status},
-      {"id", record.id},
-      {"request_id", record.request_id},
-      {"trace_id", context.span.trace_id},
-      {"peer", record.peer},
-      {"model", record.model},
-      {"stream", record.stream},
-      {"n", record.n},
-      {"prompt_tokens", record.usage.prompt_tokens},
-      {"cached_tokens", record.usage.cached_tokens},
-      {"completion_tokens", record.usage.completion_tokens},
-      {"finish_reason", record.finish_reasons.empty() ? "" : record.finish_reasons[0]},
-      {"queue_ms", milliseconds(record.queue_s)},
-      {"first_token_ms", milliseconds(record.first_token_s)},
-      {"total_ms", milliseconds(record.total_s)}};
+Json::Object fields_of(const RequestContext& context, int status, const std::string& error) {
+  Json::Object fields = {{"event", "request"},
+                         {"method", context.method},
+                         {"route", context.route},
+                         {"status", status},
+                         {"request_id", context.request_id},
+                         {"trace_id", context.span.trace_id},
+                         {"peer", context.peer}};
+  if (!error.empty()) fields.emplace_back("error", cut_text(error, kMaxErrorBytes));
+  return fields;
 }
 
-std::string words_of(const RequestRecord& r) {
-  return str(r.route, " ", r.status, " ", r.id, " ",
-             r.finish_reasons.empty() ? "" : r.finish_reasons[0], ": ", r.usage.prompt_tokens,
-             " prompt tokens (", r.usage.cached_tokens, " cached), ", r.usage.completion_tokens,
-             " answered; queue ", milliseconds(r.queue_s), " ms, first token ",
-             milliseconds(r.first_token_s), " ms, total ", milliseconds(r.total_s), " ms");
+// "/v1/completions 400 (req_1, 127.0.0.1:4711)".
+std::string words_of(const RequestContext& context, int status) {
+  return str(context.route, " ", status, " (", context.request_id, ", ", context.peer, ")");
+}
+
+Json fields_of(const RequestRecord& record, const RequestContext& context) {
+  Json::Object fields = fields_of(context, record.status, record.error);
+  for (auto& field : Json::Object{
+           {"id", record.id},
+           {"model", record.model},
+           {"stream", record.stream},
+           {"n", record.n},
+           {"prompt_tokens", record.usage.prompt_tokens},
+           {"cached_tokens", record.usage.cached_tokens},
+           {"completion_tokens", record.usage.completion_tokens},
+           {"finish_reason", record.finish_reasons.empty() ? "" : record.finish_reasons[0]},
+           {"queue_ms", milliseconds(record.queue_s)},
+           {"first_token_ms", milliseconds(record.first_token_s)},
+           {"total_ms", milliseconds(record.total_s)}})
+    fields.push_back(std::move(field));
+  return fields;
+}
+
+std::string reason_of(const std::string& error) {
+  return error.empty() ? "" : ": " + quoted(error, kMaxErrorBytes);
+}
+
+std::string words_of(const RequestRecord& r, const RequestContext& context) {
+  return str(words_of(context, r.status), " ", r.id, " ",
+             r.finish_reasons.empty() ? "" : r.finish_reasons[0], reason_of(r.error), ": ",
+             r.usage.prompt_tokens, " prompt tokens (", r.usage.cached_tokens, " cached), ",
+             r.usage.completion_tokens, " answered; queue ", milliseconds(r.queue_s),
+             " ms, first token ", milliseconds(r.first_token_s), " ms, total ",
+             milliseconds(r.total_s), " ms");
 }
 
 }  // namespace
@@ -61,7 +81,7 @@ Span span_of(const RequestRecord& record, const RequestContext& context) {
                      {"gen_ai.latency.time_in_queue", record.queue_s},
                      {"gen_ai.latency.time_to_first_token", record.first_token_s},
                      {"gen_ai.latency.e2e", record.total_s},
-                     {"request_id", record.request_id}};
+                     {"request_id", context.request_id}};
   const auto add = [&](const char* name, Json value) {
     span.attributes.emplace_back(name, std::move(value));
   };
@@ -74,7 +94,7 @@ Span span_of(const RequestRecord& record, const RequestContext& context) {
   add("gen_ai.response.model", record.model);
   add("gen_ai.latency.time_in_model_prefill", record.prefill_s);
   add("gen_ai.latency.time_in_model_decode", record.decode_s);
-  if (record.status >= 500) span.error = "the request failed";
+  if (record.status >= 500) span.error = record.error;
   return span;
 }
 
@@ -82,7 +102,7 @@ void log_request(const LogConfig& config, const RequestRecord& record,
                  const RequestContext& context, const Answer& answer, const Tokenizer& tokenizer) {
   if (!config.requests || !log_enabled(LogLevel::kInfo)) return;
   Json fields = fields_of(record, context);
-  std::string words = words_of(record);
+  std::string words = words_of(record, context);
   if (config.prompts && !answer.prompts.empty() && !answer.choices.empty()) {
     const std::string prompt = cut_text(tokenizer.decode(answer.prompts[0]), kMaxShownBytes);
     const std::string text = cut_text(tokenizer.decode(answer.choices[0].tokens), kMaxShownBytes);
@@ -92,6 +112,17 @@ void log_request(const LogConfig& config, const RequestRecord& record,
         str("; prompt ", quoted(prompt, prompt.size()), ", answer ", quoted(text, text.size()));
   }
   log_fields(LogLevel::kInfo, words, dump_json(fields));
+}
+
+void log_answer(const RequestContext& context, int status, const std::string& error) {
+  const bool is_told = status >= 400 || context.method == "POST";
+  if (!context.wants_log || !is_told || !log_enabled(LogLevel::kInfo)) return;
+  Json::Object fields = fields_of(context, status, error);
+  fields.emplace_back("total_ms", milliseconds(context.seconds()));
+  log_fields(LogLevel::kInfo,
+             str(words_of(context, status), reason_of(error), "; total ",
+                 milliseconds(context.seconds()), " ms"),
+             dump_json(fields));
 }
 
 }  // namespace glint

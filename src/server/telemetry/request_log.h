@@ -1,5 +1,5 @@
-// The log line of a finished request. Keys and headers are never in it; prompts and answers only if
-// the operator asked.
+// The log line of a finished request. Keys are never in it; prompts and answers only if the
+// operator asked, but for what the reason of a refusal quotes.
 #pragma once
 
 #include "server/answer.h"
@@ -15,5 +15,9 @@ Span span_of(const RequestRecord& record, const RequestContext& context);
 
 void log_request(const LogConfig& config, const RequestRecord& record,
                  const RequestContext& context, const Answer& answer, const Tokenizer& tokenizer);
+
+// The line of a request that ended before it generated, or asked for something else. Pages, probes
+// and metrics have one only where they fail.
+void log_answer(const RequestContext& context, int status, const std::string& error);
 
 }  // namespace glint
