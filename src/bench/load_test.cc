@@ -115,6 +115,21 @@ TEST(Load, every_request_is_sent_and_its_answer_checked) {
   EXPECT_NEAR(result.engine.overhead_us, 100, 1e-6);
 }
 
+TEST(Load, progress_is_told_while_no_answer_comes) {
+  FakeServer server;
+  int num_answers = 0, num_looks = 0;
+  server.connect().run({.prompts = kShort,
+                        .num_prompts = 4,
+                        .arrivals = {.rate = 20},
+                        .num_checked = 0,
+                        .on_answers = [&](int count) {
+                          num_answers += count;
+                          num_looks += count == 0 ? 1 : 0;
+                        }});
+  EXPECT_EQ(num_answers, 4);
+  EXPECT_GT(num_looks, 0);
+}
+
 TEST(Load, tokens_in_a_wrong_order_are_noticed) {
   FakeServer server;
   server.swaps = true;
