@@ -51,8 +51,8 @@ std::string weight_rows(const Deployment& d) {
 std::string speeds(const PlanReport& r) {
   const Deployment& d = r.deployment;
   if (d.decode.empty()) return "";
-  std::string text = str("\nFloors (no engine is faster): ", d.options.input_len, " tokens in, ",
-                         d.options.output_len, " out");
+  std::string text = str("\nFloors (no engine is faster): ", with_commas(d.options.input_len),
+                         " tokens in, ", with_commas(d.options.output_len), " out");
   if (d.options.layout.pp > 1)
     text += str(", ", d.options.layout.pp, " batches in flight, one in each stage");
   text += "\n";
