@@ -37,7 +37,7 @@ class LocalChat : public ChatSource {
     DeltaParser parser(tokenizer_, {.in_reasoning = ends_in_reasoning(tokenizer_, tokens),
                                     .tools = tools_.specs,
                                     .skip_special = false});
-    const InterruptGuard interrupt;
+    const InterruptGuard interrupt(InterruptGuard::Hears::kCtrlC);
     GenerateOptions generation = generation_;
     generation.goes_on = [&] { return !interrupt.interrupted(); };
     const auto on_token = [&](TokenId token, float) {

@@ -170,7 +170,7 @@ class RemoteChat : public ChatSource {
                         response = std::move(done);
                         answered = true;
                       }});
-    const InterruptGuard interrupt;
+    const InterruptGuard interrupt(InterruptGuard::Hears::kCtrlC);
     const std::function<void()> look = [&] {
       if (answered) return;
       interrupt.interrupted() ? client.stop() : client.after(kLookSeconds, look);

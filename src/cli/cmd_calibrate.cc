@@ -199,7 +199,7 @@ Command calibrate_command() {
            "chooses, and writes for every linear layer the largest magnitude of its input and the "
            "number of tokens it saw. The ranges are exact: they do not depend on threads or "
            "chunks, and merged calibrations equal one of all prompts. Experts that no token "
-           "reached are listed. After Ctrl-C, what ran is in FILE.partial.",
+           "reached are listed. After Ctrl-C, SIGTERM or SIGHUP, what ran is in FILE.partial.",
        .examples = {{"glint calibrate models/glm5-tiny --prompts README.md --out /tmp/readme.json",
                      "one pass, a prompt a line"},
                     {"glint calibrate --merge coding.json broad.json deep.json --out all.json",

@@ -142,7 +142,8 @@ Command serve_command() {
            "/v1/completions, /v1/responses, /v1/messages), and a chat page at /. Requests are "
            "batched as they come. The flags of vLLM, SGLang and trtllm-serve and their "
            "configuration files (--config FILE.yaml) work with their own meaning; what has no "
-           "meaning here is told. The first SIGTERM lets answers end, the second ends at once.",
+           "meaning here is told. The first SIGTERM lets answers end, as a closed terminal "
+           "(SIGHUP) does; a second one ends at once.",
        .examples = {{"glint serve models/glm5-tiny", "serve on http://127.0.0.1:8000"},
                     {"glint serve zai-org/GLM-5-FP8 --max-model-len 32k --spec mtp:3",
                      "a model of the Hugging Face cache, with speculation"},

@@ -405,8 +405,8 @@ Command train_grpo_command() {
            "sample of each round is compared bit for bit, and the first difference ends the run. "
            "Groups whose answers all have one reward teach nothing. The same seed gives the same "
            "weights, bit for bit, on one machine. Checkpoints are complete (DIR/step-N: `glint "
-           "serve` takes them); DIR/metrics.jsonl has a line a round. SIGTERM and Ctrl-C end the "
-           "round and save. Names are those of miles and slime.",
+           "serve` takes them); DIR/metrics.jsonl has a line a round. SIGTERM, Ctrl-C and a "
+           "closed terminal (SIGHUP) end the round and save. Names are those of miles and slime.",
        .examples = {{"glint train grpo MODEL --prompt-data F.jsonl --rm-type math "
                      "--num-rollout 60 --save out",
                      "60 rounds of 32 problems, 8 answers each"},

@@ -346,9 +346,10 @@ Command train_sft_command() {
            "Trains all of the model but the indexer and the router's bias with AdamW on f32 "
            "masters of the weights, on CPUs or GPUs. Examples are packed by tokens "
            "without padding and do not see each other. Each step-N/ is a complete checkpoint in "
-           "the format of MODEL: `glint serve DIR/step-N`. SIGTERM or Ctrl-C saves and ends with "
-           "0; a second one ends at once. A failure to save, as on a full disk, leaves the "
-           "checkpoints before it. Lines of train.jsonl have miles' names.",
+           "the format of MODEL: `glint serve DIR/step-N`. SIGTERM, Ctrl-C or a closed terminal "
+           "(SIGHUP) saves and ends with 0; a second SIGTERM or Ctrl-C ends at once. A failure to "
+           "save, as on a full disk, leaves the checkpoints before it. Lines of train.jsonl have "
+           "miles' names.",
        .examples = {{"glint train sft models/glm5-tiny --data chats.jsonl --out out --lr 1e-4",
                      "once through the data, of which docs/training.md has a first file"},
                     {"glint train sft models/glm5-tiny --data chats.jsonl --out out "

@@ -140,7 +140,7 @@ int run_command_line(std::span<const Command> commands, std::span<const std::str
     cli.console.note("glint: " + status.error().message, LogLevel::kError);
     return kErrorExitCode;
   }
-  if (cli.interrupted) return kInterruptedExitCode;
+  if (cli.interrupted) return interrupted_exit_code();
   return cli.failed ? kFailedExitCode : 0;
 }
 

@@ -31,7 +31,7 @@ namespace glint {
 struct Cli {
   Console& console;
   const Environment& environment;
-  bool interrupted = false;  // set by a command that Ctrl-C ended: exit code 130
+  bool interrupted = false;  // set by a command that an InterruptGuard ended
   bool failed = false;       // set by a check that found something wrong: exit code 1
   // The program's own arguments, for commands that start themselves again. `is_rank`: started so,
   // as a rank of training (train_processes.h); `goes_on`: as a rank of a run that goes on.
@@ -92,8 +92,8 @@ Command make_command(CommandInfo info, Status (*run)(const Options&, Cli&)) {
 void add_name_of_link(std::string_view program, std::vector<std::string>& args);
 
 // Runs the command line `args` (without the program's name) and returns the exit code: 0, 1 if
-// what was checked is wrong, 2 after an error, which was told in one sentence on stderr, or 130
-// after Ctrl-C.
+// what was checked is wrong, 2 after an error, which was told in one sentence on stderr, or 128
+// and the signal after an interruption.
 int run_command_line(std::span<const Command> commands, std::span<const std::string> args,
                      Cli& cli);
 

@@ -122,7 +122,7 @@ Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli
   Result<std::string> folder = fetch(std::move(options), std::move(request), cli);
   if (!folder.ok() && guard.interrupted()) {
     cli.console.note("stopped; the same command goes on from here");
-    end_program(kInterruptedExitCode);
+    end_program(interrupted_exit_code());
   }
   return folder;
 }

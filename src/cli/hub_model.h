@@ -31,7 +31,7 @@ bool lacks_weights(const std::string& dir);
 HubOptions hub_options(const Cli& cli);
 
 // Fetches with a bar on stderr, after looking at the room on the disk, to the folder that it
-// returns. Ctrl-C ends the program, and keeps what has arrived.
+// returns. Ctrl-C or SIGTERM ends the program, and keeps what has arrived.
 Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli);
 
 }  // namespace glint

@@ -19,10 +19,20 @@ enum class Interrupt { kExits, kRaisesFlag, kRaised };
 std::atomic<Interrupt> interrupt{Interrupt::kExits};
 static_assert(std::atomic<Interrupt>::is_always_lock_free);
 
-void on_interrupt(int) {
+std::atomic<int> raised_by{SIGINT};
+
+// A SIGHUP is never the second signal: the shell and the kernel both tell that a terminal is
+// closed, and systemd sends one after SIGTERM to what a login started.
+void end_by_second(int signal) {
+  if (signal != SIGHUP) ::_exit(128 + signal);
+}
+
+void on_interrupt(int signal) {
   auto expected = Interrupt::kRaisesFlag;
-  if (!interrupt.compare_exchange_strong(expected, Interrupt::kRaised)) {
-    ::_exit(kInterruptedExitCode);
+  if (interrupt.compare_exchange_strong(expected, Interrupt::kRaised)) {
+    raised_by = signal;
+  } else {
+    end_by_second(signal);
   }
 }
 
@@ -38,7 +48,7 @@ void on_shutdown(int signal) {
   if (work_done) ::_exit(0);
   const int pipe = shutdown_pipe.exchange(-1);
   const unsigned char byte = static_cast<unsigned char>(signal);
-  if (pipe < 0 || ::write(pipe, &byte, 1) != 1) ::_exit(128 + signal);
+  if (pipe < 0 || ::write(pipe, &byte, 1) != 1) end_by_second(signal);
 }
 
 std::atomic<bool> ignores_signals{false};
@@ -52,9 +62,25 @@ void set_handler(int signal, void (*handler)(int), int flags) {
   ::sigaction(signal, &action, nullptr);
 }
 
+// SIGHUP that nohup had ignored stays so.
+void set_hangup_handler(void (*handler)(int), int flags) {
+  struct sigaction now = {};
+  ::sigaction(SIGHUP, nullptr, &now);
+  if (now.sa_handler != SIG_IGN) set_handler(SIGHUP, handler, flags);
+}
+
+// After a guard; `heard`: it heard a signal, and the program ends in its own way.
+void leave_signals(bool heard) {
+  set_handler(SIGTERM, SIG_DFL, 0);
+  set_hangup_handler(heard ? SIG_IGN : SIG_DFL, 0);
+  handle_interrupts();
+}
+
 }  // namespace
 
 void end_program(int exit_code) { ::_exit(exit_code); }
+
+int interrupted_exit_code() { return 128 + raised_by; }
 
 void handle_interrupts() {
   set_handler(SIGINT, on_interrupt, 0);  // without SA_RESTART: a blocking read returns
@@ -73,12 +99,18 @@ void shut_down() {
   if (pipe >= 0) (void)!::write(pipe, "", 1);
 }
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(Hears hears) : hears_(hears) {
   const Interrupt before = interrupt.exchange(Interrupt::kRaisesFlag);
   GLINT_CHECK(before == Interrupt::kExits, "two InterruptGuards at once");
+  if (hears == Hears::kCtrlC) return;
+  set_handler(SIGTERM, on_interrupt, 0);
+  set_hangup_handler(on_interrupt, 0);
 }
 
-InterruptGuard::~InterruptGuard() { interrupt = Interrupt::kExits; }
+InterruptGuard::~InterruptGuard() {
+  const Interrupt last = interrupt.exchange(Interrupt::kExits);
+  if (hears_ == Hears::kAll) leave_signals(last == Interrupt::kRaised);
+}
 
 bool InterruptGuard::interrupted() const {
   return interrupt == Interrupt::kRaised || wants_shutdown;
@@ -92,14 +124,14 @@ ShutdownGuard::ShutdownGuard() {
   shutdown_pipe = write_end_.get();
   set_handler(SIGINT, on_shutdown, SA_RESTART);
   set_handler(SIGTERM, on_shutdown, SA_RESTART);
+  set_hangup_handler(on_shutdown, SA_RESTART);
   set_handler(SIGPIPE, SIG_IGN, 0);  // a log that nobody reads any more ends no server
   if (wants_shutdown) shut_down();
 }
 
 ShutdownGuard::~ShutdownGuard() {
   if (work_done) return;
-  set_handler(SIGTERM, SIG_DFL, 0);
-  handle_interrupts();
+  leave_signals(shutdown_pipe < 0);
   shutdown_pipe = -1;
 }
 

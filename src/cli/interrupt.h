@@ -1,18 +1,19 @@
-// Ctrl-C. Without a guard it ends the program at once, with exit code 130; while an InterruptGuard
-// exists it only raises a flag, and the command ends what it does in its own way. A second Ctrl-C
-// meanwhile ends the program.
+// Ctrl-C, SIGTERM, and SIGHUP of a terminal that closes. Without a guard they end the program at
+// once; while an InterruptGuard exists the first only raises a flag, and the command ends what it
+// does in its own way. A second Ctrl-C or SIGTERM meanwhile ends the program.
 #pragma once
 
 #include "base/owned_fd.h"
 
 namespace glint {
 
-inline constexpr int kInterruptedExitCode = 130;  // 128 + SIGINT, as shells count
-
 // Ends the program now, from any thread, without waiting for any other.
 [[noreturn]] void end_program(int exit_code);
 
-// Installs the handler; main() calls it first.
+// 128 and the signal by which a guard was interrupted last, as shells count.
+int interrupted_exit_code();
+
+// Installs the handler of Ctrl-C; main() calls it first.
 void handle_interrupts();
 
 // From now on no signal that ends programs ends this one: another process hears them, and
@@ -23,17 +24,21 @@ void shut_down();
 // At most one at a time.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  enum class Hears { kAll, kCtrlC };
+  explicit InterruptGuard(Hears hears = Hears::kAll);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  bool interrupted() const;  // by Ctrl-C or shut_down()
+  bool interrupted() const;  // by a signal or shut_down()
+
+ private:
+  const Hears hears_;
 };
 
-// Ending a server. While it exists, the first SIGTERM or SIGINT makes wait_for() return true, and
-// the next one ends the program at once; from then on a write to a closed pipe is an error and no
-// signal. At most one at a time, and no InterruptGuard beside it.
+// Ending a server. While it exists, the first SIGTERM, SIGINT or SIGHUP makes wait_for() return
+// true, and the next SIGTERM or SIGINT ends the program at once; from then on a write to a closed
+// pipe is an error and no signal. At most one at a time, and no InterruptGuard beside it.
 class ShutdownGuard {
  public:
   ShutdownGuard();

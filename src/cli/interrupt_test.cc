@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "base/owned_fd.h"
 
@@ -33,12 +34,50 @@ TEST(InterruptDeathTest, a_second_one_ends_the_program_even_with_a_guard) {
 
 TEST(Interrupt, a_guard_turns_it_into_a_flag_and_the_next_begins_anew) {
   handle_interrupts();
-  for (int i = 0; i < 2; ++i) {
+  for (const int number : {SIGHUP, SIGTERM, SIGINT}) {
+    ASSERT_NE(::signal(SIGHUP, SIG_DFL), SIG_ERR);
     InterruptGuard guard;
     EXPECT_FALSE(guard.interrupted());
-    raise(SIGINT);
+    raise(number);
     EXPECT_TRUE(guard.interrupted());
+    EXPECT_EQ(interrupted_exit_code(), 128 + number);
   }
+}
+
+// A command under nohup goes on when its terminal closes.
+TEST(Interrupt, an_ignored_hangup_stays_ignored) {
+  ASSERT_NE(::signal(SIGHUP, SIG_IGN), SIG_ERR);
+  {
+    const InterruptGuard guard;
+    raise(SIGHUP);
+    EXPECT_FALSE(guard.interrupted());
+  }
+  ShutdownGuard guard;
+  raise(SIGHUP);
+  EXPECT_FALSE(guard.wait_for(0));
+}
+
+// A shell and the kernel both tell of a closed terminal.
+TEST(InterruptDeathTest, a_hangup_is_never_the_second_signal) {
+  ASSERT_NE(::signal(SIGHUP, SIG_DFL), SIG_ERR);
+  const auto end_by = [](auto&& guard, int first) {
+    raise(first);
+    raise(SIGHUP);
+    guard.reset();
+    raise(SIGHUP);
+    ::_exit(7);
+  };
+  EXPECT_EXIT(end_by(std::make_unique<InterruptGuard>(), SIGTERM), testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(end_by(std::make_unique<ShutdownGuard>(), SIGHUP), testing::ExitedWithCode(7), "");
+}
+
+TEST(InterruptDeathTest, a_guard_of_ctrl_c_alone_stops_no_other_signal) {
+  EXPECT_EXIT(
+      {
+        const InterruptGuard guard(InterruptGuard::Hears::kCtrlC);
+        raise(SIGTERM);
+      },
+      testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST(Shutdown, the_first_signal_is_waited_for) {

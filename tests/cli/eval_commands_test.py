@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""glint calibrate and glint eval as a user meets them: what they print and write, what they refuse, Ctrl-C.
+"""glint calibrate and glint eval as a user meets them: what they print and write, what they refuse, SIGTERM.
 
     eval_commands_test.py GLINT MODEL RECORD
 """
@@ -85,7 +85,7 @@ def calibrate_refuses(folder):
         subprocess.run(["umount", small], check=True)
 
 
-def ctrl_c_keeps_what_ran(folder):
+def sigterm_keeps_what_ran(folder):
     row = (RECORD / "heldout.ids.txt").read_text().splitlines()[0].split()
     prompts = folder / "many.jsonl"
     prompts.write_text("".join(json.dumps({"ids": [int(i) for i in row]}) + "\n" for _ in range(400)))
@@ -94,9 +94,9 @@ def ctrl_c_keeps_what_ran(folder):
         process = subprocess.Popen([GLINT, "calibrate", MODEL, "--prompts", prompts, "--out", out], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         time.sleep(patience)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         errors = process.communicate(timeout=100)[1]
-        check(process.returncode == 130, f"exit {process.returncode}", errors)
+        check(process.returncode == 143, f"exit {process.returncode}", errors)
         if (folder / "many.json.partial").exists():
             break
     check("line " in errors and ".partial" in errors, "what is left to do", errors)
@@ -160,7 +160,7 @@ with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     calibrate_merges_to_one(folder)
     calibrate_refuses(folder)
-    ctrl_c_keeps_what_ran(folder)
+    sigterm_keeps_what_ran(folder)
     eval_compares(folder)
     eval_refuses(folder)
 print("calibrate and eval keep their word")
