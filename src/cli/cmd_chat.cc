@@ -1,6 +1,8 @@
 // glint chat: a conversation in the terminal, with a model here or with a server.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "base/str.h"
 #include "base/terminal.h"
@@ -15,7 +17,7 @@ constexpr const char* kHelp =
     "/system TEXT  set the system message and begin again\n"
     "/reset        begin again\n"
     "/quit         leave (also Ctrl-D)\n"
-    "\\ at the end  the message goes on in the next line\n"
+    "\\ at the end  the message goes on in the next line; pasted lines are one message\n"
     "Ctrl-C        stop the answer, or clear the line\n";
 
 Result<Json> read_tools(const std::string& path) {
@@ -66,9 +68,16 @@ class Chat {
     if (!system_.empty()) say("system", system_);
   }
 
+  // Whether the first word is a slash and small letters: a path has more of both.
+  static bool is_command(std::string_view text) {
+    const std::string_view word = text.substr(0, text.find_first_of(" \t\r\n"));
+    return word.size() > 1 && word[0] == '/' &&
+           std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  }
+
   // True if `line` was a command; sets `quit`.
   bool command(const std::string& line, bool& quit) {
-    if (!line.starts_with('/')) return false;
+    if (!is_command(line)) return false;
     if (line == "/quit" || line == "/exit") {
       quit = true;
     } else if (line == "/reset") {
@@ -82,7 +91,8 @@ class Chat {
     } else if (line == "/help") {
       cli_.console.print(kHelp);
     } else {
-      fail(str(quoted(line), " is no command; /help lists them"));
+      fail(str(quoted(line),
+               " is no command; /help lists them, and a message may begin with a space"));
     }
     return true;
   }
@@ -150,14 +160,29 @@ class Chat {
   Delta::Kind last_kind_ = Delta::Kind::kContent;
 };
 
-// A line, and those after it while each ends in a backslash.
-std::optional<std::string> read_message(LineEditor& editor) {
-  std::optional<std::string> message = editor.read("> ");
-  while (message && message->ends_with('\\')) {
+// A line, and those that are pasted with it.
+std::optional<std::string> read_text(LineEditor& editor, const std::string& prompt) {
+  std::optional<std::string> text = editor.read(prompt);
+  while (text && !Chat::is_command(*text) && editor.pastes()) {
     const std::optional<std::string> next = editor.read("  ");
+    if (!next) return {};
+    *text += "\n" + *next;
+  }
+  return text;
+}
+
+// The user's text, and more after it while it ends in a backslash; nothing at the end of the input.
+std::optional<std::string> read_message(LineEditor& editor) {
+  std::optional<std::string> message = read_text(editor, "> ");
+  while (message && message->ends_with('\\')) {
+    const std::optional<std::string> next = read_text(editor, "  ");
     message->pop_back();
-    if (!next) break;
-    *message += "\n" + *next;
+    if (next) {
+      *message += "\n" + *next;
+      continue;
+    }
+    if (editor.interactive()) return "";  // Ctrl-D takes the message back
+    break;
   }
   return message;
 }
@@ -176,7 +201,7 @@ Status converse(Chat& chat, LineEditor& editor, const Console& console) {
       for (const Json& call : calls.value()) {
         const std::string& name = call.find("function")->find("name")->as_string();
         const std::optional<std::string> result =
-            editor.read(str("result of ", console.shown(name), "> "));
+            read_text(editor, str("result of ", console.shown(name), "> "));
         if (!result) return editor.status();
         chat.say("tool", *result);
       }
@@ -222,7 +247,8 @@ Command chat_command() {
            "(its key is GLINT_API_KEY). Thinking is dimmed, or where there are no colours between "
            "<think> and </think>; tool calls are shown. Ctrl-C stops the answer, not the program. "
            "Lines can also come from a pipe: one message each, and exit code 1 if one got no "
-           "answer. A line that ends in \\ goes on in the next.",
+           "answer. A line that ends in \\ goes on in the next, and lines that are pasted into a "
+           "terminal are one message. What is typed there is kept in ~/.glint_history.",
        .examples = {{"glint chat models/glm5-tiny", "talk to the bundled model"},
                     {"glint chat http://127.0.0.1:8000", "talk to what `glint serve` serves"},
                     {"glint chat models/glm5-tiny --tools tools.json --temperature 0",

@@ -5,6 +5,7 @@
 #include <editline/readline.h>
 // clang-format on
 
+#include <poll.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ namespace glint {
 namespace {
 
 constexpr int kHistoryLines = 1000;
+constexpr int kPasteMs = 10;  // between two lines of a paste at most
 
 // While a line is edited, Ctrl-C is a key like any other, and no signal, which would end the
 // program.
@@ -46,8 +48,10 @@ LineEditor::LineEditor(bool interactive, std::string history_file)
   // ASCII.
   if (!std::setlocale(LC_CTYPE, "C.UTF-8")) std::setlocale(LC_CTYPE, "");
   rl_initialize();
-  std::string binding = "bind ^C em-kill-line";
-  rl_parse_and_bind(binding.data());
+  // A tab is a character of the text, and completes no name of a file.
+  for (std::string binding : {"bind ^C em-kill-line", "bind ^I ed-insert"}) {
+    rl_parse_and_bind(binding.data());
+  }
   using_history();
   stifle_history(kHistoryLines);
   if (!history_file_.empty()) read_history(history_file_.c_str());
@@ -61,7 +65,10 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   }
   const InterruptKeyOff key_off;
   char* const line = readline(prompt.c_str());
-  if (!line) return {};
+  if (!line) {
+    std::puts("");  // Ctrl-D leaves the cursor behind the prompt
+    return {};
+  }
   std::string text = line;
   std::free(line);
   if (text.empty()) return text;
@@ -69,6 +76,12 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   // Each time: the program may be killed, or its terminal closed.
   if (!history_file_.empty()) write_history(history_file_.c_str());
   return text;
+}
+
+bool LineEditor::pastes() const {
+  if (!interactive_) return false;
+  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return ::poll(&input, 1, kPasteMs) > 0;
 }
 
 }  // namespace glint

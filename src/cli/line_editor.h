@@ -14,8 +14,13 @@ class LineEditor {
   // The history is kept in `history_file` over runs; empty: not kept.
   LineEditor(bool interactive, std::string history_file);
 
+  bool interactive() const { return interactive_; }
+
   // The next line without its end; nothing at the end of the input (Ctrl-D).
   std::optional<std::string> read(const std::string& prompt);
+
+  // Whether the terminal sends more at once, as when lines are pasted.
+  bool pastes() const;
 
   // After the end: fails if the input could not be read to it.
   const Status& status() const { return lines_.status(); }

@@ -4,6 +4,8 @@
     chat_terminal_test.py build/release/glint models/glm5-tiny
 """
 
+import http.server
+import json
 import os
 import pathlib
 import pty
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 
 from program import GLINT, check
@@ -23,9 +26,9 @@ DIM = b"\x1b[2m"
 
 
 class Terminal:
-    def __init__(self, home, **environment):
+    def __init__(self, home, model=MODEL, **environment):
         self.main, side = pty.openpty()
-        self.process = subprocess.Popen([GLINT, "chat", MODEL, "--temperature", "0"], stdin=side, stdout=side, stderr=side,
+        self.process = subprocess.Popen([GLINT, "chat", model, "--temperature", "0"], stdin=side, stdout=side, stderr=side,
                                         start_new_session=True, preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
                                         env={**os.environ, "TERM": "xterm", "HOME": str(home), **environment})
         os.close(side)
@@ -88,9 +91,9 @@ with tempfile.TemporaryDirectory() as folder:
         mask = sum(1 << (number - 1) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH))
         check(blocked & mask == (0 if int(task.name) == terminal.process.pid else mask), "signals of the terminal", f"{blocked:x}")
     # Letters beyond ASCII are kept, whatever the locale.
-    os.write(terminal.main, "/Grüße, 日本".encode() + b"\n")
+    os.write(terminal.main, "/x Grüße, 日本".encode() + b"\n")
     answer = terminal.wait_for(b" is no command") + terminal.wait_for(b"> ")
-    check('"/Grüße, 日本" is no command'.encode() in answer, "letters beyond ASCII", answer)
+    check('"/x Grüße, 日本" is no command'.encode() in answer, "letters beyond ASCII", answer)
     check(terminal.leave() == 0, "/quit", b"")
     history = home / ".glint_history"
     check(stat.S_IMODE(history.stat().st_mode) == 0o600, "others may read the history", b"")
@@ -100,4 +103,39 @@ with tempfile.TemporaryDirectory() as folder:
     answer = terminal.ask(b"What is 12 + 7?")
     check(b"The answer is 19." in answer and DIM not in answer, "NO_COLOR", answer)
     check(terminal.leave(b"\x04") == 0, "Ctrl-D", b"")
+
+    asked = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def answer(self, text):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def do_GET(self):
+            self.answer('{"data": [{"id": "m"}]}')
+
+        def do_POST(self):
+            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"][-1]["content"])
+            self.answer('data: {"choices": [{"delta": {"content": "done"}}]}\n\ndata: [DONE]\n\n')
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        terminal = Terminal(home, model=f"http://127.0.0.1:{server.server_port}")
+        pasted = b"def f():\n\tif x: \\\n\t\treturn 1"
+        for keys in (pasted, b"/usr/bin/env python"):
+            terminal.type(keys + b"\n")
+            terminal.wait_for(b"done")
+            terminal.wait_for(b"> ")
+        terminal.type(b"never said\\\n")
+        terminal.wait_for(b"  ")
+        terminal.type(b"\x04")
+        terminal.wait_for(b"> ")
+        terminal.type(b"\x04")
+        terminal.wait_for(b"\r\n")
+        check(terminal.process.wait(30) == 0 and asked == [pasted.decode(), "/usr/bin/env python"], "pasted lines, a path, a message taken back", asked)
+        server.shutdown()
 print("chat keeps its manners on a terminal")
