@@ -139,8 +139,8 @@ class ChunkReader {
 std::string describe_speed(const ChunkReader& answer, Clock::time_point start) {
   if (answer.tokens < 2 || answer.last <= answer.first) return "";
   return formatted(
-      "%lld prompt tokens, the first token after %.2f s, %lld at %.1f/s",
-      static_cast<long long>(answer.prompt_tokens), seconds_between(start, answer.first),
+      "%s, the first token after %.2f s, %lld at %.1f/s",
+      counted(answer.prompt_tokens, "prompt token").c_str(), seconds_between(start, answer.first),
       static_cast<long long>(answer.tokens),
       static_cast<double>(answer.tokens - 1) / seconds_between(answer.first, answer.last));
 }

@@ -63,11 +63,12 @@ Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, in
 }
 
 std::string describe_speed(const GenerateStats& stats) {
-  const int decoded = stats.completion_tokens - 1;
-  std::string line =
-      formatted("%d prompt tokens at %.1f/s, %d tokens at %.1f/s", stats.prompt_tokens,
-                stats.prompt_tokens / stats.prefill_s, stats.completion_tokens,
-                decoded > 0 ? decoded / stats.decode_s : 0.0);
+  const int read = stats.prompt_tokens - stats.cached_tokens, decoded = stats.completion_tokens - 1;
+  std::string line = counted(stats.prompt_tokens, "prompt token");
+  if (stats.cached_tokens) line += formatted(" (%d cached), %d", stats.cached_tokens, read);
+  if (stats.prefill_s > 0) line += formatted(" at %.1f/s", read / stats.prefill_s);
+  line += ", " + counted(stats.completion_tokens, "token");
+  if (decoded > 0) line += formatted(" at %.1f/s", decoded / stats.decode_s);
   if (stats.drafted) {
     line += formatted(", drafts accepted: %d of %d (%.1f %%)", stats.accepted, stats.drafted,
                       100.0 * stats.accepted / stats.drafted);

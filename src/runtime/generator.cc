@@ -123,6 +123,7 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   const auto start = Clock::now();
   // With drafts, the last cached row of the MTP layer is of another next token, perhaps.
   int computed = std::max(0, *num_cached - (options.num_drafts > 0 ? 1 : 0));
+  stats.cached_tokens = computed;
   StepResult result;
   while (computed < prompt) {
     const int count = std::min(options.chunk, prompt - computed);

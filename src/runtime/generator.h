@@ -24,6 +24,7 @@ struct GenerateOptions {
 struct GenerateStats {
   FinishReason reason = FinishReason::kLength;
   int prompt_tokens = 0;  // of a prompt that was ended: those that were read
+  int cached_tokens = 0;  // of the prompt: those that the cache held
   int completion_tokens = 0;
   int drafted = 0, accepted = 0;  // draft tokens verified, and found right
   double prefill_s = 0;           // until the first token was sampled

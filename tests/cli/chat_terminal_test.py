@@ -61,7 +61,7 @@ class Terminal:
     def ask(self, keys):
         """The answer to a line."""
         self.type(keys + b"\n")
-        return self.wait_for(b" prompt tokens at ") + self.wait_for(b"> ")
+        return self.wait_for(b" prompt tokens") + self.wait_for(b"> ")
 
     def leave(self, keys=b"/quit\n"):
         self.type(keys)
@@ -79,6 +79,7 @@ with tempfile.TemporaryDirectory() as folder:
     terminal.type(b"forget this\x03")
     answer = terminal.ask(b"What is 12 + 7?")
     check(b"The answer is 19." in answer, "Ctrl-C clears the line", answer)
+    check(all(word in answer for word in (b" cached), ", b" at ", b"/s, ")), "the speed tells what was read", answer)
     terminal.type(b"\x03\x03")
     # Backspace takes a character, of however many bytes; the arrow up brings a line back.
     answer = terminal.ask("What is 12 + 8é日".encode() + b"\x7f\x7f\x7f7?")
