@@ -109,8 +109,10 @@ Status run(const Options& options, Cli& cli) {
     return invalid(
         str("the gradients of ", wrong, " of ", all, " parameters are not what the loss does"));
   }
-  cli.console.print(str(all - small, " of ", all, " parameters agree to 2 %; of ", small,
-                        " all elements together change the loss too little. Loss ",
+  const std::string rest =
+      small ? str("; the loss tells nothing of the other ", small, ", which move it too little")
+            : std::string();
+  cli.console.print(str(all - small, " of ", all, " parameters agree to 2 %", rest, ". Loss ",
                         format_double(sums.mean()),
                         mtp > 0 ? ", of the draft layer " + format_double(sums.mtp_mean()) : "",
                         ", over ", tokens, " tokens\n"));
