@@ -211,7 +211,7 @@ void tell_unseen(const std::vector<std::string>& unseen, Cli& cli) {
   std::string names = joined(std::span(unseen).first(std::min(kShown, unseen.size())), ", ");
   if (unseen.size() > kShown) names += str(", and ", unseen.size() - kShown, " more");
   cli.console.note(str("glint: ", unseen.size(),
-                       " layers of experts saw no token of the calibration, or zeros alone, and "
+                       " matrices of experts saw no token of the calibration, or zeros alone, and "
                        "take the largest range of their layer: ",
                        names, " (all are listed in ", kManifestName, ")"));
 }
