@@ -149,9 +149,9 @@ Status run(const Options& options, Cli& cli) {
   const std::vector<std::string> names = conformance::op_names();
   if (!options.op.empty() && !contains(names, options.op)) {
     const std::string near = did_you_mean(options.op, names);
-    return invalid(str("no op ", quoted(options.op),
-                       near.empty() ? "; `glint selftest --no-timing` lists them"
-                                    : ", did you mean " + near + "?"));
+    return invalid(
+        str("no op ", quoted(options.op),
+            near.empty() ? "; there are " + joined(names, ", ") : ", did you mean " + near + "?"));
   }
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   GLINT_TRY(

@@ -40,6 +40,7 @@ TEST(Selftest, an_unknown_op_is_an_error_that_names_the_nearest) {
   const Outcome outcome = selftest({"--op", "sparse_mlp"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.err, "glint: no op \"sparse_mlp\", did you mean sparse_mla?\n");
+  EXPECT_NE(selftest({"--op", "nosuch"}).err.find("; there are "), std::string::npos);
 }
 
 }  // namespace

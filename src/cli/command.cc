@@ -66,8 +66,14 @@ Error unknown_command(std::span<const Command> commands, std::span<const std::st
     return invalid(str("unknown command ", quoted(args[0] + " " + args[1]),
                        ", did you mean `glint ", args[0], " ", second, "`?"));
   }
-  if (!family.empty())
+  if (!family.empty()) {  // `vllm bench serve`: other servers have more under their names
+    for (const Command& command : commands) {
+      if (matched_words(command, args.subspan(1)) == 0) continue;
+      return invalid(str(quoted(args[0]), " has no `", command.info.name, "`; there is `glint ",
+                         command.info.name, "`"));
+    }
     return invalid(str(quoted(args[0]), " is not all of a command; there is ", family));
+  }
   const std::string near = did_you_mean(args[0], names);
   return invalid(str("unknown command ", quoted(args[0]),
                      near.empty() ? "; `glint --help` lists the commands"

@@ -107,6 +107,8 @@ TEST(Command, unknown_commands_are_refused_with_a_suggestion) {
   }
   EXPECT_EQ(run({"help", "xxxxxxxx"}).err,
             "glint: unknown command \"xxxxxxxx\"; `glint --help` lists the commands\n");
+  EXPECT_EQ(run({"bench", "greet"}).err,
+            "glint: \"bench\" has no `greet`; there is `glint greet`\n");
   EXPECT_EQ(run({"--frobnicate"}).exit_code, 2);
 }
 

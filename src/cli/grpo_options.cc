@@ -213,7 +213,10 @@ Status check_companions(const GrpoCommandOptions& o) {
 
 Status check(const GrpoCommandOptions& o) {
   if (o.prompt_data.empty()) return invalid("give prompts to learn from: --prompt-data F.jsonl");
-  if (o.rm_type.empty()) return invalid("give a reward: --rm-type deepscaler");
+  if (o.rm_type.empty()) {
+    const bool is_program = !o.rm_url.empty() || !o.rm_command.empty();
+    return invalid(str("give a reward: --rm-type ", is_program ? "remote_rm" : "deepscaler"));
+  }
   if (o.save.empty()) return invalid("give a directory for checkpoints: --save DIR");
   GLINT_TRY_STATUS(check_rollouts(o));
   GLINT_TRY_STATUS(check_optimizer(o));

@@ -634,6 +634,7 @@ def wrong_input_is_refused(tmp):
     refuse("--ref-load", tmp, words=["--kl-loss-coef is 0"])
     refuse("--rm-url", "http://127.0.0.1:1", words=["--rm-url grades nothing", "remote_rm"])
     refused(*train(data, save, "--num-rollout", 1, rm_type="remote_rm"), words=["remote_rm needs --rm-url"])
+    refuse("--rm-type", "", "--rm-command", "cat", words=["give a reward: --rm-type remote_rm"])
     refuse("--reward-key", "score", words=['--reward-key is "score"', "deepscaler gives a number"])
     refused(*train(data, save, "--num-rollout", 1, "--eval-reward-key", "acc", rm_type="dapo"), words=['--eval-reward-key is "acc"', "of dapo it is score"])
     check(not save.exists(), "a refused run leaves nothing")

@@ -111,7 +111,10 @@ Status Tokenizer::Parts::take_surround(const Json& config) {
 Result<Tokenizer> Tokenizer::open(const std::string& path) {
   const bool is_folder = is_directory(path);
   const std::string file = is_folder ? path + "/tokenizer.json" : path;
-  GLINT_TRY(const std::string text, read_file(file));
+  Result<std::string> read = read_file(file);
+  if (!read.ok() && is_folder && read.error().code == ErrorCode::kNotFound)
+    return not_found(read.error().message + "; copy one there");
+  GLINT_TRY(const std::string text, std::move(read));
   GLINT_TRY(const std::shared_ptr<Parts> parts, parse_parts(text).in(file));
   const std::string config = path + "/tokenizer_config.json";
   if (is_folder && is_present(config)) {

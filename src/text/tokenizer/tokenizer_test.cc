@@ -199,6 +199,8 @@ TEST(Tokenizer, adds_the_tokens_of_the_template_when_asked) {
 
 TEST(Tokenizer, a_configuration_says_how_texts_begin_and_end) {
   const TestDir dir;
+  EXPECT_NE(Tokenizer::open(dir.path()).error().message.find("; copy one there"),
+            std::string::npos);
   Json file = byte_level_file({});
   file.set("post_processor", json_of(R"({"type": "TemplateProcessing", "pair": [],
       "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
