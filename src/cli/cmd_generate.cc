@@ -74,15 +74,25 @@ struct Answer {
   DeltaParser parser;  // all is content, up to a stop string
   Console& console;
   bool shown;
+  bool thinks;  // up to </think>; what is shown is dimmed till then
   std::string text = {};
   Json::Array tokens = {}, logprobs = {};
 
   void add(const std::vector<Delta>& deltas) {
     for (const Delta& delta : deltas) {
       text += delta.text;
-      if (shown) console.print(console.shown(delta.text));
+      if (shown) show(delta.text);
     }
     if (shown && !deltas.empty()) console.flush();
+  }
+
+  void show(std::string_view piece) {
+    constexpr std::string_view kEnd = "</think>";
+    const std::size_t end = thinks ? piece.find(kEnd) : 0;
+    const std::size_t dimmed = end == piece.npos ? piece.size() : thinks ? end + kEnd.size() : 0;
+    thinks = end == piece.npos;
+    if (dimmed > 0) console.print(console.dim(console.shown(piece.substr(0, dimmed))));
+    console.print(console.shown(piece.substr(dimmed)));
   }
 };
 
@@ -148,7 +158,9 @@ Status run(const Options& options, Cli& cli) {
                                                      .stop = options.stop,
                                                      .skip_special = false}),
                    .console = cli.console,
-                   .shown = !options.json};
+                   .shown = !options.json,
+                   .thinks = options.chat && ends_in_reasoning(tokenizer, tokens)};
+  if (answer.shown && answer.thinks) answer.show("<think>");  // the prompt ends with it
   const auto on_token = [&](TokenId token, float logprob) {
     answer.tokens.push_back(token);
     answer.logprobs.push_back(static_cast<double>(logprob));
@@ -179,7 +191,8 @@ Command generate_command() {
       {.name = "generate",
        .group = "Model",
        .summary = "continue a prompt",
-       .description = "Streams the answer to stdout, and nothing else. Sampling defaults come from "
+       .description = "Streams the answer to stdout, and nothing else but the <think> by which the "
+                      "prompt of a --chat may end. Sampling defaults come from "
                       "the model's generation_config.json; stop tokens from it and from "
                       "config.json, and are never part of the answer. The same seed gives the same "
                       "answer, whatever the number of threads.",

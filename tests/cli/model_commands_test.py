@@ -52,6 +52,8 @@ def a_prompt_may_come_from_a_file_or_a_pipe(folder):
     check(output("generate", MODEL, "-f", file, "--temperature", 0) == " Paris.", "--file")
     piped = subprocess.run([GLINT, "generate", MODEL, "-f", "-", "--temperature", "0"], input=FRANCE, capture_output=True, text=True)
     check(piped.stdout == " Paris.", "a prompt from stdin", piped)
+    said = output("generate", MODEL, "--chat", "-p", "What is 12 + 7?", "--temperature", 0)
+    check(said.startswith("<think>") and said.count("</think>") == 1, "thinking has both its ends", said)
     refused("generate", MODEL, "-f", file, "-p", "x", words=["-p and --file"])
     refused("generate", MODEL, "--chat", words=["the prompt is empty"])
     wrong = subprocess.run([GLINT, "detokenize", MODEL], input="1 2\n3 x\n", capture_output=True, text=True)
