@@ -275,7 +275,7 @@ std::string details_table(const Measurement& m) {
       out += formatted(" %8s", number_of(d, each.value, 2).c_str());
     out += formatted(" %8s\n", number_of(d, d.max, 2).c_str());
   }
-  out += str(s.num_whole(), " requests in ", formatted("%.2f", s.seconds),
+  out += str(counted(s.num_whole(), "request"), " in ", formatted("%.2f", s.seconds),
              " s: ", with_commas(s.input_tokens), " tokens in, ", with_commas(s.output_tokens),
              " out, ", with_commas(std::llround(s.total_tokens_per_s())),
              " of both a second; best second ", with_commas(std::llround(s.peak_tokens_per_s)),

@@ -187,9 +187,10 @@ Status read_conversations(const BenchServeOptions& options, std::uint64_t seed, 
   const auto count = static_cast<std::size_t>(load.num_prompts + load.num_warmups);
   if (load.num_warmups > 0 && all.size() < count)
     cli.console.note(str("warning: ", quoted(options.dataset_path, 4096), " has ",
-                         counted(std::ssize(all), "conversation"), " for ", load.num_prompts,
-                         " requests and ", load.num_warmups,
-                         " warm-ups: these ask what is measured, too, which a server remembers"));
+                         counted(std::ssize(all), "conversation"), " for ",
+                         counted(load.num_prompts, "request"), " and ",
+                         counted(load.num_warmups, "warm-up"),
+                         ": these ask what is measured, too, which a server remembers"));
   for (std::size_t i = 0; i < count; ++i) load.conversations.push_back(all[i % all.size()]);
   return Ok{};
 }

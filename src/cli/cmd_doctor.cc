@@ -84,8 +84,8 @@ void print_table(const std::vector<Finding>& findings, Console& console) {
   if (fails) console.print(str("\nglint does not work here until what says fail is fixed\n"));
   if (!fails && fixes) console.print(str("\nglint works here; to fix: ", fixes, "\n"));
   if (!fails && !fixes)
-    console.print(notes ? str("\nglint works here; nothing to fix, to know: ", notes, "\n")
-                        : std::string("\nglint works here; nothing to fix\n"));
+    console.print(str("\nglint works here; nothing to fix",
+                      notes ? "; " + counted(notes, "note") : std::string(), "\n"));
 }
 
 Status run(const Options& options, Cli& cli) {

@@ -98,8 +98,9 @@ TEST(ServePlan, keys_of_flags_replace_those_of_the_environment) {
   ServeOptions options = tiny_options();
   const TestDir dir;
   options.api_key_file = dir.write("keys", "new");
-  EXPECT_EQ(plan_serve(options, {}, facts).value().server.access.api_keys,
-            std::vector<std::string>{"new"});
+  const ServePlan plan = plan_serve(options, {}, facts).value();
+  EXPECT_EQ(plan.server.access.api_keys, std::vector<std::string>{"new"});
+  EXPECT_TRUE(contains(plan.rows, std::pair<std::string, std::string>("access", "1 API key")));
 }
 
 TEST(ServePlan, an_admin_key_is_a_text_and_told) {

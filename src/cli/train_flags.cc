@@ -326,6 +326,7 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
   use_filter(out);
   if (out.value("use-kl-loss") != "true") {
     leave_out(out, "kl-loss-coef", "there is no KL without --use-kl-loss", "0");
+    leave_out(out, "kl-loss-type", "there is no KL without --use-kl-loss", "low_var_kl");
   }
   if (out.value("lr-decay-style") == "constant") {
     leave_out(out, "min-lr", "--lr-decay-style is constant", "0");

@@ -89,7 +89,8 @@ std::string ranks_text(const Json& ranks) {
     for (const auto& [group, calls] : rank.find("collectives")->as_object()) {
       for (const auto& [name, use] : calls.as_object()) {
         text += str("; ", group, " ", name, " ", with_commas(use.find("calls")->as_int()),
-                    " times, ", bytes_text(*use.find("bytes")));
+                    use.find("calls")->as_int() == 1 ? " time, " : " times, ",
+                    bytes_text(*use.find("bytes")));
       }
     }
     text += "\n";

@@ -164,7 +164,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert result["failed"] == 0 and 0 < result["output_tokens"] < 3 * 200, result
         _, err = bench(server.url, "-c", "1", "--num-prompts", "1", "--num-warmups", "1", "--dataset-name", "sharegpt", "--dataset-path",
                        folder / "talks.json", "--json")
-        assert "has 1 conversation for 1 requests and 1 warm-ups" in err, err
+        assert "has 1 conversation for 1 request and 1 warm-up:" in err, err
     for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
                             (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat", "--vocab", "9"], "--vocab is for"),
                             (["--backend", "openai-chat", "--check", "9"], "--check has no meaning with --backend openai-chat"),
