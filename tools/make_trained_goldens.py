@@ -37,7 +37,7 @@ FORMATS = {"bf16": None, "fp8": ("--format", "fp8", "--scope", "all-linear"),
            "nvfp4": ("--format", "nvfp4", "--scope", "all-linear")}
 SEQUENCES = (("heldout-4k.ids.txt", 0, 600), ("heldout.ids.txt", 3, 250), ("heldout.ids.txt", 17, 250))
 K = 8            # largest logits kept of every row
-EVERY = 320      # rows of which all are
+EVERY = 640      # rows of which all are
 
 
 def read_sequences():
@@ -74,7 +74,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     sequences = list(read_sequences())
     ids = np.concatenate(sequences)
-    rows = np.arange(EVERY // 8, len(ids), EVERY).astype(np.int32)
+    rows = np.arange(EVERY // 16, len(ids), EVERY).astype(np.int32)
     np.save(args.out / "ids.npy", ids)
     np.save(args.out / "rows.npy", rows)
     hashes = {}

@@ -56,8 +56,8 @@ std::string reason_of(const std::string& error) {
 std::string words_of(const RequestRecord& r, const RequestContext& context) {
   return str(words_of(context, r.status), " ", r.id, " ",
              r.finish_reasons.empty() ? "" : r.finish_reasons[0], reason_of(r.error), ": ",
-             counted(r.usage.prompt_tokens, "prompt token"), " (", r.usage.cached_tokens, " cached), ",
-             r.usage.completion_tokens, " answered; queue ", milliseconds(r.queue_s),
+             counted(r.usage.prompt_tokens, "prompt token"), " (", r.usage.cached_tokens,
+             " cached), ", r.usage.completion_tokens, " answered; queue ", milliseconds(r.queue_s),
              " ms, first token ", milliseconds(r.first_token_s), " ms, total ",
              milliseconds(r.total_s), " ms");
 }
