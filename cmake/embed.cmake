@@ -1,4 +1,4 @@
-# Run with -P: writes OUT, a source that holds FILES (separated by commas) as a table of TYPE {name, bytes}, which FUNCTION,
+# Run with -P: writes OUT, a source that holds FILES (separated by commas) as a table of EmbeddedFile, which FUNCTION,
 # declared in HEADER, returns.
 string(REPLACE "," ";" FILES "${FILES}")
 set(arrays "")
@@ -14,5 +14,5 @@ foreach(file IN LISTS FILES)
   string(APPEND rows "    {\"${name}\", {reinterpret_cast<const char*>(kFile${index}), ${size}}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-file(WRITE ${OUT} "#include \"${HEADER}\"\n\nnamespace glint {\nnamespace {\n\n${arrays}\nconst ${TYPE} kFiles[] = {\n${rows}};\n
-}  // namespace\n\nstd::span<const ${TYPE}> ${FUNCTION}() { return kFiles; }\n\n}  // namespace glint\n")
+file(WRITE ${OUT} "#include \"${HEADER}\"\n\nnamespace glint {\nnamespace {\n\n${arrays}\nconst EmbeddedFile kFiles[] = {\n${rows}};\n
+}  // namespace\n\nstd::span<const EmbeddedFile> ${FUNCTION}() { return kFiles; }\n\n}  // namespace glint\n")

@@ -50,12 +50,12 @@ function(glint_layer_libraries line result)
   set(${result} ${folders} PARENT_SCOPE)
 endfunction()
 
-# glint_embed(OUT HEADER TYPE FUNCTION FILE ...): files as bytes in the program, a table that FUNCTION returns.
-function(glint_embed out header type function)
+# glint_embed(OUT HEADER FUNCTION FILE ...): files as bytes in the program, a table that FUNCTION returns.
+function(glint_embed out header function)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
   string(REPLACE ";" "," list "${files}")
   add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${out}
     COMMAND ${CMAKE_COMMAND} -D FILES=${list} -D OUT=${CMAKE_CURRENT_BINARY_DIR}/${out} -D HEADER=${header}
-      -D TYPE=${type} -D FUNCTION=${function} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+      -D FUNCTION=${function} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
 endfunction()

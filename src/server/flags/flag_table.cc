@@ -39,7 +39,7 @@ std::optional<FlagRule> read_head(std::string_view line) {
 }
 
 FlagTable read_file_of(std::string_view name) {
-  for (const FlagFile& file : flag_files()) {
+  for (const EmbeddedFile& file : flag_files()) {
     if (file.name == name) return read_flags(file.bytes).in(file.name).value();
   }
   return {};

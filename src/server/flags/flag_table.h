@@ -3,11 +3,11 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/embedded_file.h"
 #include "base/result.h"
 
 namespace glint {
@@ -47,9 +47,6 @@ Result<FlagTable> read_flags(std::string_view text);
 FlagTable flags_of(Dialect dialect);
 
 // The files.
-struct FlagFile {
-  std::string_view name, bytes;
-};
-std::span<const FlagFile> flag_files();
+std::span<const EmbeddedFile> flag_files();
 
 }  // namespace glint

@@ -15,7 +15,7 @@ constexpr Dialect kAll[] = {Dialect::kGlint, Dialect::kVllm, Dialect::kSglang, D
 
 TEST(FlagTable, every_file_is_of_the_form) {
   EXPECT_EQ(flag_files().size(), 4u);
-  for (const FlagFile& file : flag_files()) {
+  for (const EmbeddedFile& file : flag_files()) {
     const Result<FlagTable> table = read_flags(file.bytes);
     ASSERT_TRUE(table.ok()) << file.name << ": " << table.error().message;
     EXPECT_EQ(table.value().defaults.empty(), file.name == "shared.flags");

@@ -3,17 +3,14 @@
 // frames.
 #pragma once
 
-#include <span>
 #include <string_view>
 
+#include "base/embedded_file.h"
 #include "net/http_server.h"
 
 namespace glint {
 
-struct WebFile {
-  std::string_view name, bytes;
-};
-std::span<const WebFile> web_files();
+std::span<const EmbeddedFile> web_files();
 
 // The answer for `path` ("/", "/style.css"); status 404 if the page has no such file.
 HttpResponse web_response(std::string_view path);

@@ -22,7 +22,7 @@ TEST(WebFiles, the_page_stands_at_the_root_with_a_strict_policy) {
 TEST(WebFiles, whatever_a_file_refers_to_is_there_and_nothing_is_elsewhere) {
   const std::regex reference(R"re((?:src|href)="([^"#]+)"|from '\./([^']+)')re");
   int found = 0;
-  for (const WebFile& file : web_files()) {
+  for (const EmbeddedFile& file : web_files()) {
     const std::string text(file.bytes);
     for (std::sregex_iterator it(text.begin(), text.end(), reference), end; it != end; ++it) {
       const std::string name = (*it)[1].matched ? (*it)[1].str() : (*it)[2].str();

@@ -19,7 +19,7 @@ std::string_view type_of(std::string_view name) {
 
 HttpResponse web_response(std::string_view path) {
   const std::string_view name = path == "/" ? "index.html" : path.substr(1);
-  for (const WebFile& file : web_files()) {
+  for (const EmbeddedFile& file : web_files()) {
     if (file.name != name) continue;
     return {.status = 200,
             .headers = {{"content-type", std::string(type_of(name))},

@@ -2,14 +2,10 @@
 // build puts the bundled model's file into the program.
 #pragma once
 
-#include <span>
-#include <string_view>
+#include "base/embedded_file.h"
 
 namespace glint {
 
-struct TemplateFile {
-  std::string_view name, bytes;
-};
-std::span<const TemplateFile> glm5_template();  // one file
+std::span<const EmbeddedFile> glm5_template();  // one file
 
 }  // namespace glint
