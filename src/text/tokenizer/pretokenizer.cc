@@ -131,12 +131,12 @@ Status Pretokenizer::parse_byte_level(Fields& fields) {
 struct Pretokenizer::Run {
   const std::vector<Split>& splits;
   Regex::Scratch& scratch;
-  WordSink& sink;
+  const WordSink& sink;
   bool gave_up = false;
 
   // Sends `text` (not empty) through the splits from `i` on.
   void piece(std::size_t i, std::string_view text) {
-    if (i == splits.size()) return sink.word(text);
+    if (i == splits.size()) return sink(text);
     std::size_t done = 0;
     for (Regex::Match match; !gave_up && done < text.size(); done = match.end) {
       const Regex::Outcome outcome = splits[i].regex.find(text, done, match, scratch);
@@ -149,7 +149,8 @@ struct Pretokenizer::Run {
   }
 };
 
-Status Pretokenizer::split(std::string_view text, Regex::Scratch& scratch, WordSink& sink) const {
+Status Pretokenizer::split(std::string_view text, Regex::Scratch& scratch,
+                           const WordSink& sink) const {
   Run run{splits_, scratch, sink};
   run.piece(0, text);
   if (run.gave_up) {

@@ -2,6 +2,7 @@
 // on. It knows the patterns of the families that are served, and no others.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,13 +15,7 @@
 namespace glint {
 
 // Receives words in the order of the text. The view is valid during the call.
-class WordSink {
- public:
-  virtual void word(std::string_view word) = 0;
-
- protected:
-  ~WordSink() = default;
-};
+using WordSink = std::function<void(std::string_view word)>;
 
 class Pretokenizer {
  public:
@@ -28,7 +23,7 @@ class Pretokenizer {
   static Result<Pretokenizer> parse(const Json& json);
 
   // Cuts `text` (valid UTF-8, not empty). Fails only if a pattern gives up on it.
-  Status split(std::string_view text, Regex::Scratch& scratch, WordSink& sink) const;
+  Status split(std::string_view text, Regex::Scratch& scratch, const WordSink& sink) const;
 
  private:
   struct Split {

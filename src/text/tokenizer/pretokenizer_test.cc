@@ -31,11 +31,6 @@ constexpr const char* kO200k =
     "\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| "
     "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-struct Collector : WordSink {
-  Words words;
-  void word(std::string_view word) override { words.emplace_back(word); }
-};
-
 Json split_step(const char* pattern, const char* behavior = "Isolated", bool invert = false) {
   return Json::Object{{"type", "Split"},
                       {"pattern", Json::Object{{"Regex", pattern}}},
@@ -53,10 +48,11 @@ Json sequence(Json::Array steps) {
 
 Words split(const Json& json, std::string_view text) {
   Regex::Scratch scratch;
-  Collector collector;
+  Words words;
   const Pretokenizer pretokenizer = Pretokenizer::parse(json).value();
-  EXPECT_TRUE(pretokenizer.split(text, scratch, collector).ok());
-  return collector.words;
+  const auto collect = [&](std::string_view word) { words.emplace_back(word); };
+  EXPECT_TRUE(pretokenizer.split(text, scratch, collect).ok());
+  return words;
 }
 
 Words split_by(const char* pattern, std::string_view text) {

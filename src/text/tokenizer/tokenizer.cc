@@ -160,10 +160,10 @@ Result<std::shared_ptr<Tokenizer::Parts>> Tokenizer::parse_parts(std::string_vie
 namespace {
 
 // One call of encode: from pieces to tokens.
-struct Encoder final : WordSink {
+struct Encoder {
   Encoder(const Bpe& bpe, const EncodeOptions& options) : bpe(bpe), options(options) {}
 
-  void word(std::string_view word) override {
+  void word(std::string_view word) {
     if (!status.ok()) return;
     if (word.size() > options.max_word_bytes) {
       status = invalid(str("the text has ", word.size(), " bytes without a break between words; ",
@@ -208,7 +208,8 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
       }
       piece = kept;
     }
-    Status split = parts.pretokenizer.split(piece, encoder.regex_scratch, encoder);
+    Status split = parts.pretokenizer.split(piece, encoder.regex_scratch,
+                                            [&](std::string_view word) { encoder.word(word); });
     if (!split.ok()) status = std::move(split);
   };
   // Cuts `text` at the finder's tokens; `rest` gets what is between them.
