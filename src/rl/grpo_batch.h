@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "rl/answer_loss.h"
 #include "rl/rollout.h"
-#include "rl/run_page.h"
 
 namespace glint {
 
@@ -38,6 +38,14 @@ struct AnswerCounts {
   std::int64_t groups = 0, groups_at_lowest = 0, groups_at_highest = 0;  // all at one extreme
   // Steps of weights between the tokens and the training on them, summed; and the most.
   std::int64_t staleness = 0, max_staleness = 0;
+};
+
+// One answer, as text.
+struct AnswerSample {
+  int line = 0;  // of the prompt in its file, from 1
+  std::string prompt = {}, label = {}, answer = {};
+  double reward = 0;
+  bool truncated = false;
 };
 
 struct GrpoBatch {

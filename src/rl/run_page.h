@@ -7,16 +7,9 @@
 #include <vector>
 
 #include "base/json.h"
+#include "rl/grpo_batch.h"
 
 namespace glint {
-
-// One answer, as text.
-struct AnswerSample {
-  int line = 0;  // of the prompt in its file, from 1
-  std::string prompt = {}, label = {}, answer = {};
-  double reward = 0;
-  bool truncated = false;
-};
 
 struct RunPage {
   std::string model = {};
