@@ -3,8 +3,8 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "text/answer/delta_parser.h"
+#include "text/grammar/grammar_testing.h"
 #include "text/grammar/schema_testing.h"
-#include "text/grammar/tiny_grammars.h"
 
 namespace glint {
 namespace {

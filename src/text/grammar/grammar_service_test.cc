@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "base/str.h"
+#include "text/grammar/grammar_testing.h"
 #include "text/grammar/schema_testing.h"
-#include "text/grammar/tiny_grammars.h"
 
 namespace glint {
 namespace {

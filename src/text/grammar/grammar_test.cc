@@ -7,8 +7,8 @@
 
 #include "base/random.h"
 #include "base/str.h"
+#include "text/grammar/grammar_testing.h"
 #include "text/grammar/schema_testing.h"
-#include "text/grammar/tiny_grammars.h"
 
 namespace glint {
 namespace {

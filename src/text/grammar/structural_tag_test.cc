@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "text/grammar/tiny_grammars.h"
+#include "text/grammar/grammar_testing.h"
 
 namespace glint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text/grammar/tiny_grammars.h"
+#include "text/grammar/grammar_testing.h"
 
 namespace glint {
 namespace {
