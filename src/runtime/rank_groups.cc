@@ -28,4 +28,16 @@ std::vector<RankGroup> groups_of(const MeshShape& shape) {
   return groups;
 }
 
+void GroupMembers::add(std::size_t kind, std::unique_ptr<Comm> comm, CommCounters* counters) {
+  auto counting = std::make_unique<CountingComm>(*comm, counters);
+  members_.push_back({kind, std::move(comm), std::move(counting)});
+}
+
+Mesh GroupMembers::mesh() const {
+  Mesh mesh;
+  for (const Member& member : members_)
+    mesh.*kGroupKinds[member.kind].place = member.counting.get();
+  return mesh;
+}
+
 }  // namespace glint

@@ -1,9 +1,10 @@
 // The groups of ranks of a layout: with whom each rank talks, and about which part of the model.
 #pragma once
 
+#include <memory>
 #include <vector>
 
-#include "comm/comm.h"
+#include "comm/counting_comm.h"
 #include "model/shard_plan.h"
 
 namespace glint {
@@ -27,5 +28,21 @@ struct RankGroup {
 
 // All groups of more than one rank, in an order that all ranks agree on.
 std::vector<RankGroup> groups_of(const MeshShape& shape);
+
+// A rank's groups, whose traffic is counted.
+class GroupMembers {
+ public:
+  // Its group of `kind`. `counters` outlive this; null: its own.
+  void add(std::size_t kind, std::unique_ptr<Comm> comm, CommCounters* counters = nullptr);
+  Mesh mesh() const;
+
+ private:
+  struct Member {
+    std::size_t kind = 0;
+    std::unique_ptr<Comm> comm;
+    std::unique_ptr<CountingComm> counting;
+  };
+  std::vector<Member> members_;
+};
 
 }  // namespace glint

@@ -44,17 +44,9 @@ RankMemory::Comms::Comms(const RankMemory& memory, int rank)
   for (const Group& group : memory.groups_) {
     const int member = group.plan.member(rank);
     if (member < 0) continue;
-    std::unique_ptr<Comm> comm = make_shared_comm(group.memory, member);
-    auto counting = std::make_unique<CountingComm>(*comm, &group.memory.counters(member));
-    members_.push_back({group.plan.kind, std::move(comm), std::move(counting)});
+    members_.add(group.plan.kind, make_shared_comm(group.memory, member),
+                 &group.memory.counters(member));
   }
-}
-
-Mesh RankMemory::Comms::mesh() const {
-  Mesh mesh;
-  for (const Member& member : members_)
-    mesh.*kGroupKinds[member.kind].place = member.counting.get();
-  return mesh;
 }
 
 Json RankMemory::traffic(int rank) const {

@@ -25,17 +25,12 @@ class RankMemory {
   class Comms {
    public:
     Comms(const RankMemory& memory, int rank);
-    Mesh mesh() const;
+    Mesh mesh() const { return members_.mesh(); }
     // All ranks; its traffic is not counted.
     Comm& all() const { return *all_; }
 
    private:
-    struct Member {
-      std::size_t kind = 0;
-      std::unique_ptr<Comm> comm;
-      std::unique_ptr<CountingComm> counting;
-    };
-    std::vector<Member> members_;
+    GroupMembers members_;
     std::unique_ptr<Comm> all_;
   };
   // The traffic of a rank so far, by the names of its groups.

@@ -8,7 +8,6 @@
 
 #include "base/json.h"
 #include "comm/connect_ranks.h"
-#include "comm/counting_comm.h"
 #include "comm/socket_comm.h"
 #include "runtime/rank_groups.h"
 
@@ -32,19 +31,19 @@ class RankSockets {
   // SocketComm::end() of every group.
   void end() const;
 
-  Mesh mesh() const;
-  Comm& all() const { return *members_.back().comm; }
+  Mesh mesh() const { return members_.mesh(); }
+  Comm& all() const { return *all_; }
 
  private:
-  struct Member {
+  struct Link {
     std::size_t group = 0;  // of groups_
-    std::unique_ptr<SocketComm> comm;
-    Comm* Mesh::*place = nullptr;  // null: the group is that of all ranks
-    std::unique_ptr<CountingComm> counting = {};
+    SocketComm* comm = nullptr;
   };
   const int rank_;
   std::vector<std::vector<int>> groups_;
-  std::vector<Member> members_;
+  std::vector<Link> links_;  // of members_ and all_
+  GroupMembers members_;
+  std::unique_ptr<Comm> all_;
 };
 
 }  // namespace glint

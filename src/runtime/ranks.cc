@@ -6,35 +6,22 @@
 
 namespace glint {
 
-Ranks::Ranks(const MeshShape& shape) : shape_(shape) {
+Ranks::Ranks(const MeshShape& shape)
+    : shape_(shape), members_(static_cast<std::size_t>(shape.num_ranks())) {
   for (const RankGroup& group : groups_of(shape)) {
     std::vector<std::unique_ptr<Comm>> comms =
         make_thread_comms(static_cast<int>(group.ranks.size()));
     for (std::size_t i = 0; i < comms.size(); ++i) {
-      auto counting = std::make_unique<CountingComm>(*comms[i]);
-      members_.push_back({group.ranks[i], group.kind, std::move(comms[i]), std::move(counting)});
+      members_[static_cast<std::size_t>(group.ranks[i])].add(group.kind, std::move(comms[i]));
     }
   }
 }
 
-Mesh Ranks::mesh(int rank) {
-  if (own_) return *own_;
-  Mesh mesh;
-  for (const Member& member : members_) {
-    if (member.rank == rank) mesh.*kGroupKinds[member.kind].place = member.counting.get();
-  }
-  return mesh;
-}
-
 std::map<std::string, CommUse> Ranks::uses(int rank, std::string_view name) const {
   for (const GroupKind& kind : kGroupKinds) {
-    CommCounters* const own =
-        own_ && kind.name == name ? ((*own_).*kind.place)->counters() : nullptr;
-    if (own) return own->uses();
-  }
-  for (const Member& member : members_) {
-    if (member.rank == rank && kGroupKinds[member.kind].name == name)
-      return member.counting->uses();
+    CommCounters* const counters =
+        kind.name == name ? (mesh(rank).*kind.place)->counters() : nullptr;
+    if (counters) return counters->uses();
   }
   return {};
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "comm/counting_comm.h"
 #include "runtime/loaded_model.h"
 #include "runtime/rank_groups.h"
 
@@ -27,7 +26,9 @@ class Ranks {
   // The ranks of this process: `size()` from `first()` on, which are counted from 0 below.
   int size() const { return own_ ? 1 : shape_.num_ranks(); }
   int first() const { return first_; }
-  Mesh mesh(int rank);
+  Mesh mesh(int rank) const {
+    return own_ ? *own_ : members_[static_cast<std::size_t>(rank)].mesh();
+  }
   void add(std::unique_ptr<LoadedModel> model) { models_.push_back(std::move(model)); }
   LoadedModel& model(int rank) { return *models_[static_cast<std::size_t>(rank)]; }
 
@@ -40,16 +41,10 @@ class Ranks {
   std::map<std::string, CommUse> uses(int rank, std::string_view name) const;
 
  private:
-  struct Member {
-    int rank = 0;
-    std::size_t kind = 0;
-    std::unique_ptr<Comm> comm;
-    std::unique_ptr<CountingComm> counting;
-  };
   MeshShape shape_;
   int first_ = 0;
   std::optional<Mesh> own_;
-  std::vector<Member> members_;
+  std::vector<GroupMembers> members_;  // by rank; none with own_
   std::vector<std::unique_ptr<LoadedModel>> models_;
 };
 
