@@ -37,7 +37,7 @@ struct NamedLoad {
   int steps;  // of a sample
 };
 
-std::vector<NamedLoad> loads_of(const RankBench& bench) {
+std::vector<NamedLoad> loads_of(const BenchOptions& bench) {
   std::vector<NamedLoad> loads;
   for (const int prompt : bench.prompt) {
     if (prompt > 0)
@@ -65,7 +65,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
                                 .format = formats_of(config, *model.dummy),
                                 .numbers = model.numbers,
                                 .like = &backend};
-  const std::vector<NamedLoad> loads = loads_of(bench);
+  const std::vector<NamedLoad> loads = loads_of(bench.loads);
   StepLimits limits = {.max_step_tokens = 1, .max_running = 1};
   std::int64_t pages = 1;
   for (const auto& [name, load, steps] : loads) {
@@ -112,7 +112,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
     rank->prepare(load);
     rank->time(1);
     Figure figure = {.name = name, .unit = "ms", .more_is_better = false, .samples = {}};
-    for (int i = 0; i < bench.repeat; ++i) figure.samples.push_back(1e3 * rank->time(steps));
+    for (int i = 0; i < bench.loads.repeat; ++i) figure.samples.push_back(1e3 * rank->time(steps));
     GLINT_CHECK(rank->logits_are_numbers(), "a pass over made-up weights gave no numbers");
     const double ms = median(figure.samples);
     console.print(formatted("%-34s %9.3f %9.3f %9.2f %7.2f %9.3f\n", name.c_str(), ms, least * 1e3,

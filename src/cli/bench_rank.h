@@ -2,17 +2,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "cli/command.h"
-#include "runtime/model_options.h"
+#include "runtime/bench_local.h"
 
 namespace glint {
 
 struct RankBench {
   std::string layout;  // "tp=8"
-  std::vector<int> prompt, depth, batch;
-  int tokens = 64, repeat = 5;
+  BenchOptions loads;
   std::string figures;  // the file
 };
 

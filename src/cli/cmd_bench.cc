@@ -15,15 +15,12 @@
 #include "cli/rank_options.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
-#include "runtime/bench_local.h"
 #include "runtime/read_speed.h"
 
 namespace glint {
 namespace {
 
-struct Options : RunOptions, LayoutOptions {
-  std::vector<int> prompt = {512}, depth = {0}, batch = {1};
-  int tokens = 64, repeat = 5;
+struct Options : RunOptions, LayoutOptions, BenchOptions {
   bool json = false;
   std::string figures, emulate_rank;
 
@@ -233,13 +230,7 @@ Status emulate_rank(const Options& options, const ModelOptions& resolved, Backen
   if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
   if (const std::string_view given = first_layout_given(options); !given.empty())
     return invalid(str("--emulate-rank is one rank alone; leave ", given, " out"));
-  return bench_rank({.layout = options.emulate_rank,
-                     .prompt = options.prompt,
-                     .depth = options.depth,
-                     .batch = options.batch,
-                     .tokens = options.tokens,
-                     .repeat = options.repeat,
-                     .figures = options.figures},
+  return bench_rank({.layout = options.emulate_rank, .loads = options, .figures = options.figures},
                     resolved, backend, cli);
 }
 
@@ -291,12 +282,7 @@ Status run(const Options& options, Cli& cli) {
     if (on_host) counters.push_back(&on.decorate<CountOps>());
   };
   GLINT_TRY(const OpenedModel opened, open_model(resolved));
-  BenchOptions bench = {.prompt = options.prompt,
-                        .tokens = options.tokens,
-                        .depth = options.depth,
-                        .batch = options.batch,
-                        .repeat = options.repeat,
-                        .limits = {}};
+  BenchOptions bench = options;
   GLINT_TRY_STATUS(check_lengths(bench, opened.config));
   GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, opened, cli, count));
   Ranks& ranks = led.ranks();
