@@ -17,7 +17,7 @@
 #include "cli/serve_plan.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
-#include "runtime/cache_plan.h"
+#include "runtime/serve_memory.h"
 
 namespace glint {
 namespace {

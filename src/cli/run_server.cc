@@ -107,7 +107,7 @@ Status run_server(const ServeOptions& options, PlannedServer planned, Cli& cli) 
   const ServeFacts& facts = planned.facts;
   ServePlan& plan = planned.plan;
   ModelOptions& loading = planned.model;
-  loading.keep_free = facts.memory.activations + plan.engine.cache.num_pages * facts.memory.page;
+  loading.keep_free = facts.memory.working + plan.engine.cache.num_pages * facts.memory.page;
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
   plan.server.version = GLINT_VERSION;

@@ -234,7 +234,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
 // Reading a body takes up to ten times its bytes, and several may wait: where little memory is left
 // beside weights and cache, bodies must be smaller.
 void limit_bodies(const ServeMemory& memory, std::int64_t cache_bytes, HttpLimits& limits) {
-  const std::int64_t taken = memory.weights + memory.activations + cache_bytes;
+  const std::int64_t taken = memory.weights + memory.working + cache_bytes;
   const std::int64_t left = memory.host_available - (memory.on_host ? taken : 0);
   const auto share = [left](std::int64_t part) {
     return static_cast<std::size_t>(std::max(left / part, std::int64_t{4} << 20));

@@ -9,7 +9,7 @@
 #include "cli/serve_options.h"
 #include "engine/engine.h"
 #include "model/config.h"
-#include "runtime/cache_plan.h"
+#include "runtime/serve_memory.h"
 #include "server/flags/translate_flags.h"
 #include "server/server_config.h"
 

@@ -21,7 +21,7 @@ ServeFacts tiny_facts() {
   facts.has_mtp = true;
   facts.memory = {.page = 64 << 10,
                   .weights = 40 << 20,
-                  .activations = 20 << 20,
+                  .working = 20 << 20,
                   .total = std::int64_t{8} << 30,
                   .available = std::int64_t{4} << 30,
                   .host_available = std::int64_t{4} << 30};

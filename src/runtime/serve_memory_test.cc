@@ -1,4 +1,4 @@
-#include "runtime/cache_plan.h"
+#include "runtime/serve_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 ServeMemory memory_of(bool on_host) {
   return {.page = kMiB,
           .weights = 100 * kMiB,
-          .activations = 50 * kMiB,
+          .working = 50 * kMiB,
           .total = 1000 * kMiB,
           .available = 900 * kMiB,
           .on_host = on_host,
