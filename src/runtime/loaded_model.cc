@@ -57,10 +57,6 @@ class HostThreads {
 
 }  // namespace
 
-Result<OpenedModel> open_model(const ModelOptions& options) {
-  return open_model(options.dir, options.dummy ? ModelFiles::kConfig : ModelFiles::kAll);
-}
-
 LoadedModel::LoadedModel(ModelOptions options, DecoratedBackend backend)
     : options_(std::move(options)),
       backend_(std::move(backend)),

@@ -47,6 +47,8 @@ struct ModelOptions {
 };
 
 // The files that loading needs.
-Result<OpenedModel> open_model(const ModelOptions& options);
+inline Result<OpenedModel> open_model(const ModelOptions& options) {
+  return open_model(options.dir, options.dummy ? ModelFiles::kConfig : ModelFiles::kAll);
+}
 
 }  // namespace glint
