@@ -5,6 +5,7 @@
 #include "base/parse_number.h"
 #include "base/str.h"
 #include "runtime/memory_plan.h"
+#include "runtime/score.h"
 
 namespace glint {
 
@@ -44,11 +45,10 @@ Result<GenerateOptions> generate_options(const SamplingOptions& options, const s
 }
 
 Status check_prompt(const ModelConfig& model, std::span<const TokenId> prompt) {
-  if (std::ssize(prompt) >= model.max_position_embeddings) {
-    return invalid(str("the prompt has ", prompt.size(), " tokens; the model has ",
-                       model.max_position_embeddings, " positions"));
-  }
-  return check_vocabulary(model, prompt);
+  GLINT_TRY_STATUS(check_sequence(model, prompt));
+  if (std::ssize(prompt) < model.max_position_embeddings) return Ok{};
+  return invalid(str("the prompt fills the ", model.max_position_embeddings,
+                     " positions of the model; shorten it, for an answer needs one"));
 }
 
 Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts) {

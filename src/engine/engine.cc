@@ -73,16 +73,6 @@ struct State {
   std::optional<Failure> failure = {};
 };
 
-Status check_vocabulary(const Request& request, int vocab_size) {
-  for (const TokenId id : request.prompt) {
-    if (id < 0 || id >= vocab_size) {
-      return invalid(
-          str("the prompt has the token id ", id, "; ids go from 0 to ", vocab_size - 1));
-    }
-  }
-  return check_token_ids(request.sampling, vocab_size);
-}
-
 // The part of each shard.
 std::vector<StepShape> shapes_of(const StepPlan& plan, int num_shards) {
   std::vector<StepShape> shapes(static_cast<std::size_t>(num_shards));
@@ -393,7 +383,9 @@ Status Engine::submit(Request request, bool admitted) {
   Impl& e = *impl_;
   if (e.draining.load()) return unavailable("no new requests are taken: the engine is stopping");
   GLINT_TRY_STATUS(check_request(request, e.options.scheduler));
-  GLINT_TRY_STATUS(check_vocabulary(request, e.executor.info().vocab_size));
+  const int vocab_size = e.executor.info().vocab_size;
+  GLINT_TRY_STATUS(check_token_ids("the prompt", request.prompt, vocab_size));
+  GLINT_TRY_STATUS(check_token_ids(request.sampling, vocab_size));
   if (request.want.selected_keys && !e.executor.info().tells_keys) {
     return unsupported(
         "attended positions are not told where ranks share layers or sequences; serve without --pp "

@@ -104,7 +104,8 @@ TEST(Engine, impossible_requests_are_refused_at_once) {
   };
   Request request = Rig::request(1);
   request.prompt.own()[3] = 1000;
-  EXPECT_EQ(error_of(request), "the prompt has the token id 1000; ids go from 0 to 999");
+  EXPECT_EQ(error_of(request),
+            "the prompt holds token 1000, which is not in the vocabulary of 1000 tokens");
   request = Rig::request(1);
   request.sampling.logit_bias = {{-1, 0.5f}};
   EXPECT_EQ(error_of(request),

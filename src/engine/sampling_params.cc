@@ -13,12 +13,6 @@ Status check_penalty(const char* name, double value) {
   return invalid(str(name, " is ", value, "; it must be between -2 and 2"));
 }
 
-Status check_id(const char* name, TokenId id, int vocab_size) {
-  if (id >= 0 && id < vocab_size) return Ok{};
-  return invalid(str(name, " holds token ", id, ", which is not in the vocabulary of ", vocab_size,
-                     " tokens"));
-}
-
 Status check_order(const std::vector<std::pair<TokenId, float>>& bias) {
   if (bias.size() > kMaxLogitBias) {
     return invalid(
@@ -68,16 +62,23 @@ Status validate(const SamplingParams& params) {
   return Ok{};
 }
 
-Status check_token_ids(const SamplingParams& params, int vocab_size) {
+Status check_token_ids(std::string_view name, std::span<const TokenId> ids,
+                       std::int64_t vocab_size) {
+  for (const TokenId id : ids) {
+    if (id >= 0 && id < vocab_size) continue;
+    return invalid(str(name, " holds token ", id, ", which is not in the vocabulary of ",
+                       vocab_size, " tokens"));
+  }
+  return Ok{};
+}
+
+Status check_token_ids(const SamplingParams& params, std::int64_t vocab_size) {
   for (const auto& [id, bias] : params.logit_bias) {
-    GLINT_TRY_STATUS(check_id("logit-bias", id, vocab_size));
+    GLINT_TRY_STATUS(check_token_ids("logit-bias", {&id, 1}, vocab_size));
   }
-  for (const TokenId id : params.allowed_ids) {
-    GLINT_TRY_STATUS(check_id("allowed-token-ids", id, vocab_size));
-  }
-  for (const std::vector<TokenId>& word : params.bad_words) {
-    for (const TokenId id : word) GLINT_TRY_STATUS(check_id("bad-words", id, vocab_size));
-  }
+  GLINT_TRY_STATUS(check_token_ids("allowed-token-ids", params.allowed_ids, vocab_size));
+  for (const std::vector<TokenId>& word : params.bad_words)
+    GLINT_TRY_STATUS(check_token_ids("bad-words", word, vocab_size));
   return Ok{};
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,7 +46,10 @@ struct SamplingParams {
 // Refuses values outside their range, naming the field.
 Status validate(const SamplingParams& params);
 
-// Refuses token ids outside the vocabulary, naming the field.
-Status check_token_ids(const SamplingParams& params, int vocab_size);
+// Refuses token ids outside the vocabulary; `name` is what holds them.
+Status check_token_ids(std::string_view name, std::span<const TokenId> ids,
+                       std::int64_t vocab_size);
+// The same of every field.
+Status check_token_ids(const SamplingParams& params, std::int64_t vocab_size);
 
 }  // namespace glint

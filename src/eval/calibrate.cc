@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/str.h"
+#include "engine/sampling_params.h"
 #include "eval/step_packer.h"
 #include "runtime/memory_plan.h"
 #include "tensor/transfer.h"
@@ -46,7 +47,7 @@ Result<Calibration> calibrate(LoadedModel& model, TapOps& ops, const TokenSequen
                               const CalibrateOptions& options) {
   std::int64_t longest = 1;
   for (const std::vector<TokenId>& ids : prompts) {
-    GLINT_TRY_STATUS(check_vocabulary(model.config(), ids));
+    GLINT_TRY_STATUS(check_token_ids("a sequence", ids, model.config().vocab_size));
     longest = std::max(longest, std::ssize(ids));
   }
   InputRanges ranges(model.weights());

@@ -173,9 +173,9 @@ TEST(Evaluate, refuses_what_cannot_be_compared) {
   EXPECT_NE(refusal(other.model(0), {{1, 2, 3}}).find("a has vocab_size 101 and b has"),
             std::string::npos);
   EXPECT_NE(refusal(odd.model(0), {{1}, {2}}).find("two tokens"), std::string::npos);
-  EXPECT_NE(
-      refusal(odd.model(0), {{1, 2}, {1, 101}}).find("sequence 2 of the text, for a: token 101"),
-      std::string::npos);
+  EXPECT_NE(refusal(odd.model(0), {{1, 2}, {1, 101}})
+                .find("sequence 2 of the text, for a: a sequence holds token 101"),
+            std::string::npos);
 }
 
 TEST(Evaluate, reserves_once_for_the_longest_text) {

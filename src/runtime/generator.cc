@@ -94,7 +94,7 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
                                const GenerateOptions& options, const OnToken& on_token) {
   GLINT_TRY_STATUS(validate(options.sampling));
   if (tokens.empty()) return invalid("the prompt is empty; give at least one token");
-  GLINT_TRY_STATUS(check_vocabulary(model.config(), tokens));
+  GLINT_TRY_STATUS(check_token_ids("the prompt", tokens, model.config().vocab_size));
   const int prompt = static_cast<int>(tokens.size());
   // Whole pages may hold more than the model has positions.
   const std::int64_t cached = std::int64_t{model.kv().num_pages()} * kPageSize - options.num_drafts;

@@ -411,14 +411,4 @@ StepOutput LoadedModel::draft_own(const StepRows& rows, const HiddenRows& target
           .vocab = config_.vocab_size};
 }
 
-Status check_vocabulary(const ModelConfig& model, std::span<const TokenId> ids) {
-  const std::int64_t vocab = model.vocab_size;
-  for (const TokenId id : ids) {
-    if (id < 0 || id >= vocab) {
-      return invalid(str("token ", id, " is not in the vocabulary of ", vocab, " tokens"));
-    }
-  }
-  return Ok{};
-}
-
 }  // namespace glint

@@ -265,7 +265,4 @@ class LoadedModel {
   } last_;                           // step
 };
 
-// Fails, naming the first id that is not in the model's vocabulary.
-Status check_vocabulary(const ModelConfig& model, std::span<const TokenId> ids);
-
 }  // namespace glint

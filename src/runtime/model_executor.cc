@@ -55,8 +55,9 @@ ModelExecutorOptions resolve(ModelExecutorOptions options, const LoadedModel& mo
 }
 
 bool all_in_vocabulary(const Request& request, const LoadedModel& model) {
-  return check_vocabulary(model.config(), request.prompt).ok() &&
-         check_token_ids(request.sampling, static_cast<int>(model.config().vocab_size)).ok();
+  const std::int64_t vocab_size = model.config().vocab_size;
+  return check_token_ids("the prompt", request.prompt, vocab_size).ok() &&
+         check_token_ids(request.sampling, vocab_size).ok();
 }
 
 // Where a profile goes: known to be writable before anything is recorded.

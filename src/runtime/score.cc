@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/str.h"
+#include "engine/sampling_params.h"
 #include "ops/logit_rows.h"
 #include "runtime/memory_plan.h"
 #include "tensor/transfer.h"
@@ -79,7 +80,7 @@ Status check_sequence(const ModelConfig& model, std::span<const TokenId> ids) {
     return invalid(str("a sequence has ", ids.size(), " tokens; the model has ",
                        model.max_position_embeddings, " positions"));
   }
-  return check_vocabulary(model, ids);
+  return check_token_ids("a sequence", ids, model.vocab_size);
 }
 
 Status reserve_scores(LoadedModel& model, std::int64_t longest, const ScoreOptions& options) {
