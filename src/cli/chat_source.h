@@ -13,7 +13,7 @@
 
 namespace glint {
 
-struct ChatOptions : RunOptions, LedLayoutOptions, SamplingOptions {
+struct ChatOptions : RunOptions, LayoutOptions, SamplingOptions {
   std::string system, tools, ca_file;
   std::optional<double> timeout;
   bool thinking = true;
@@ -32,7 +32,7 @@ struct ChatOptions : RunOptions, LedLayoutOptions, SamplingOptions {
     v("timeout=SECONDS", timeout, "give up a server that sends nothing for so long (default: 600)");
     SamplingOptions::visit(v);
     visit_running(v);
-    LedLayoutOptions::visit(v);
+    LayoutOptions::visit(v, kHelpOfOneSequence);
   }
 };
 

@@ -29,8 +29,7 @@ struct Options : RunOptions, LayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    RankOptions::visit(v);
-    ShardOptions::visit(v, "shards, each with sequences and a cache of its own");
+    LayoutOptions::visit(v, {.dp = "shards, each with sequences and a cache of its own"});
     v.section("Reference");
     v("ref=MODEL", ref,
       "the model to compare with; MODEL itself where only the arithmetic differs");
@@ -93,7 +92,7 @@ struct Found {
 Result<Found> find(RunOptions run, const LayoutOptions& layout, Cli& cli) {
   GLINT_TRY(ModelOptions resolved, resolve(run, cli, /*with_mtp=*/false));
   GLINT_TRY(OpenedModel opened, open_model(resolved));
-  GLINT_TRY(FittedShape fitted, fit_shape(layout, opened.config, resolved.threads, layout));
+  GLINT_TRY(FittedShape fitted, fit_shape(layout, opened.config, resolved.threads));
   GLINT_TRY_STATUS(check_fitted(fitted, run));
   resolved.shape = fitted.shape;
   return Found{std::move(run), std::move(resolved), std::move(opened), std::move(fitted.note)};

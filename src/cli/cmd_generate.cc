@@ -17,7 +17,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, LedLayoutOptions, SamplingOptions {
+struct Options : RunOptions, LayoutOptions, SamplingOptions {
   std::string prompt, file;
   std::string system;
   bool chat = false, thinking = true, json = false;
@@ -43,7 +43,7 @@ struct Options : RunOptions, LedLayoutOptions, SamplingOptions {
       "print one object: text, tokens, logprobs, finish_reason, usage, timings, ranks");
     SamplingOptions::visit(v);
     visit_running(v);
-    LedLayoutOptions::visit(v);
+    LayoutOptions::visit(v, kHelpOfOneSequence);
   }
 };
 

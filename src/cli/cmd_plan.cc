@@ -22,12 +22,13 @@
 namespace glint {
 namespace {
 
-struct DeviceOptions {
+struct DeviceOptions : LayoutOptions {
   std::string device = "h200";
-  int tp = 0, ep = 1, dp = 1, pp = 1, cp = 1, reduce_slices = 0;
   std::optional<int> count;
   std::optional<double> gpu_memory_utilization, mem_fraction_static;
   std::string kv_cache_memory;
+
+  DeviceOptions() { tp = 0; }  // to be settled
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -37,21 +38,21 @@ struct DeviceOptions {
     v("count=N", count,
       "devices; of --device cpu, machines of this size (default: 8, or as many as divide "
       "the heads; cpu: 1, with --k8s and --slurm one for each rank)");
-    v("tp,tensor-parallel-size=N", tp,
-      "ranks that divide each matrix (default: the devices that dp and pp leave; 1 with --ep or "
-      "--cp alone)");
-    v("ep=N", ep,
-      "ranks among which whole experts are dealt out: 1, or tp x dp; without these, as many "
-      "shards");
-    v("dp=N", dp, "shards with sequences and a cache of their own");
-    v("pp=N", pp, "stages of whole layers");
-    v("cp=N", cp, "shards that share each sequence: a divisor of dp, or without it as many shards");
-    v("reduce-slices=N", reduce_slices, "slices that sums of products are cut in (default: --tp)");
     v("gpu-memory-utilization=X", gpu_memory_utilization,
       "share of a device's memory for weights, activations and cache (default: 0.9)");
     v("mem-fraction-static=X", mem_fraction_static,
       "share of a device's memory for weights and cache");
     v("kv-cache-memory=BYTES", kv_cache_memory, "exactly this much cache on each device");
+    LayoutOptions::visit(
+        v, {.names_of_tp = "tp,tensor-parallel-size=N",
+            .tp = "ranks that divide each matrix (default: the devices that dp and pp leave; 1 "
+                  "with --ep or --cp alone)",
+            .pp = "stages of whole layers",
+            .dp = "shards with sequences and a cache of their own",
+            .ep = "ranks among which whole experts are dealt out: 1, or tp x dp; without these, as "
+                  "many shards",
+            .cp = "shards that share each sequence: a divisor of dp, or without it as many "
+                  "shards"});
   }
 };
 
@@ -159,8 +160,9 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
 
 // The layout that a server would have; tp 0: not settled yet.
 MeshShape layout_of(const Options& o) {
-  MeshShape layout = shape_of({.tp = o.tp ? o.tp : 1, .pp = o.pp, .reduce_slices = o.reduce_slices},
-                              {.dp = o.dp, .ep = o.ep, .cp = o.cp});
+  LayoutOptions asked = o;
+  if (asked.tp == 0) asked.tp = 1;
+  MeshShape layout = asked.shape();
   if (o.tp == 0 && layout.dp == o.dp) layout.tp = 0;
   return layout;
 }

@@ -45,10 +45,10 @@ struct Options : RunOptions, LayoutOptions {
     v("chunk=N", chunk, "tokens per step; no result depends on it");
     v("json", json,
       "print one JSON object; with the ranks: layers, experts, heads, bytes, collectives");
-    RankOptions::visit(
-        v, "ranks that divide heads, inner rows, experts and vocabulary; they are threads",
-        "stages of whole layers");
-    ShardOptions::visit(v, "shards, each with sequences and a cache of its own");
+    LayoutOptions::visit(
+        v, {.tp = "ranks that divide heads, inner rows, experts and vocabulary; they are threads",
+            .pp = "stages of whole layers",
+            .dp = "shards, each with sequences and a cache of its own"});
   }
 };
 
@@ -179,7 +179,7 @@ bool wants_mtp(const Options& options) {
 
 Result<std::unique_ptr<Ranks>> load(const Options& options, ModelOptions resolved,
                                     const OpenedModel& opened, Cli& cli) {
-  resolved.shape = shape_of(options, options);
+  resolved.shape = options.shape();
   const MeshShape& shape = resolved.shape;
   RunOptions each = options;
   // Ranks and slices are the CPU's, whatever else the machine has.

@@ -17,14 +17,14 @@ void note(std::string& notes, const char* name, int asked, int fitted, const std
 
 }  // namespace
 
-MeshShape shape_of(const RankOptions& options, const ShardOptions& shards) {
-  const int made = options.tp == 1 ? std::max(shards.ep, shards.cp) : shards.cp;
-  return {.tp = options.tp,
-          .cp = shards.cp,
-          .ep = shards.ep,
-          .pp = options.pp,
-          .dp = shards.dp == 1 ? made : shards.dp,
-          .reduce_slices = options.reduce_slices};
+MeshShape LayoutOptions::shape() const {
+  const int made = tp == 1 ? std::max(ep, cp) : cp;
+  return {.tp = tp,
+          .cp = cp,
+          .ep = ep,
+          .pp = pp,
+          .dp = dp == 1 ? made : dp,
+          .reduce_slices = reduce_slices};
 }
 
 Status check_sizes(const MeshShape& asked) {
@@ -36,53 +36,52 @@ Status check_sizes(const MeshShape& asked) {
   return Ok{};
 }
 
-Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
-                              const ShardOptions& shards) {
-  MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
-  const MeshShape asked = shape_of(options, shards);
+Result<FittedShape> fit_shape(const LayoutOptions& layout, const ModelConfig& config, int threads) {
+  MeshShape shape = {.tp = layout.tp, .reduce_slices = layout.reduce_slices};
+  const MeshShape asked = layout.shape();
   GLINT_TRY_STATUS(check_sizes(asked));
   const int most = std::max(threads, 1);
   const std::string few = most == 1 ? "there is 1 thread" : str("there are ", most, " threads");
   const auto carried = [&](int most) {
     for (shape.tp = most; shape.tp > 1; --shape.tp) {
-      shape.ep = shards.ep > 1 ? shape.tp : 1;
+      shape.ep = layout.ep > 1 ? shape.tp : 1;
       if (plan_shard(config, shape, 0).ok()) break;
     }
     return shape.tp;
   };
-  const int by_model = carried(options.tp);
+  const int by_model = carried(layout.tp);
   const int tp = carried(std::min(by_model, most));
   FittedShape fitted;
   const int heads = config.num_attention_heads;
-  note(fitted.note, "tp", options.tp, tp,
+  note(fitted.note, "tp", layout.tp, tp,
        tp < by_model ? few
-       : heads % options.tp != 0
+       : heads % layout.tp != 0
            ? str("the checkpoint has ", heads, " heads")
            : "the checkpoint's matrices, or --reduce-slices, divide no further");
 
   // Ranks that share the experts have one each at least.
   const std::string scarce = str("the checkpoint has ", config.n_routed_experts, " experts");
   const int with_threads = std::max(most / tp, 1);
-  const int with_experts = shards.ep > 1 ? std::max(config.n_routed_experts / tp, 1) : asked.dp;
+  const int with_experts = layout.ep > 1 ? std::max(config.n_routed_experts / tp, 1) : asked.dp;
   shape.dp = std::min({asked.dp, with_threads, with_experts});
   note(fitted.note, "dp", asked.dp, shape.dp, with_experts < with_threads ? scarce : few);
-  shape.cp = std::min(shards.cp, shape.dp);
+  shape.cp = std::min(layout.cp, shape.dp);
   while (shape.dp % shape.cp) --shape.cp;
-  note(fitted.note, "cp", shards.cp, shape.cp,
+  note(fitted.note, "cp", layout.cp, shape.cp,
        shape.dp == 1 ? "there is 1 shard" : str("it divides the ", shape.dp, " shards"));
   const int stage = shape.tp * shape.dp;
-  shape.ep = shards.ep == 1 ? 1 : stage;
+  shape.ep = layout.ep == 1 ? 1 : stage;
   const char* const members = shape.tp > 1 ? "ranks" : "shards";
-  note(fitted.note, "ep", shards.ep, shape.ep,
+  note(fitted.note, "ep", layout.ep, shape.ep,
        stage == 1 ? "there is 1 shard" : str("there are ", stage, ' ', members));
-  shape.pp = std::min(options.pp, std::max(most / (shape.tp * shape.dp), 1));
+  shape.pp = std::min(layout.pp, std::max(most / (shape.tp * shape.dp), 1));
   const bool is_deep = shape.pp <= config.num_hidden_layers;
   if (!is_deep) shape.pp = config.num_hidden_layers;
-  note(fitted.note, "pp", options.pp, shape.pp,
+  note(fitted.note, "pp", layout.pp, shape.pp,
        is_deep ? few : str("the checkpoint has ", config.num_hidden_layers, " layers"));
   if (const auto planned = plan_shard(config, shape, 0); !planned.ok()) {
     // The number of ranks that was asked for is what the user knows.
-    shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
+    shape = {.tp = layout.tp, .reduce_slices = layout.reduce_slices};
     GLINT_TRY_STATUS(plan_shard(config, shape, 0));
     return planned.error();
   }
@@ -198,7 +197,7 @@ Status check_one_sequence(const LayoutOptions& layout) {
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 ModelOptions resolved, const OpenedModel& opened, Cli& cli,
                                 const Decorate& decorate) {
-  GLINT_TRY(const FittedShape fitted, fit_shape(layout, opened.config, resolved.threads, layout));
+  GLINT_TRY(const FittedShape fitted, fit_shape(layout, opened.config, resolved.threads));
   GLINT_TRY_STATUS(check_fitted(fitted, options));
   if (!fitted.note.empty()) cli.console.note(fitted.note);
   resolved.shape = fitted.shape;

@@ -13,58 +13,53 @@
 
 namespace glint {
 
-struct RankOptions {
-  int tp = 1, pp = 1, reduce_slices = 0;
+// Help of a layout's options, which commands put in their own terms.
+struct LayoutHelp {
+  const char* names_of_tp = "tp=N";
+  const char* tp =
+      "ranks that divide heads, inner rows, experts and vocabulary; more than the checkpoint or "
+      "the "
+      "threads carry become the most that they do";
+  const char* pp =
+      "stages of whole layers; more than the layers or the threads carry become the most that they "
+      "do";
+  const char* dp = "shards, each with requests and a KV cache of its own; they step together";
+  const char* ep =
+      "ranks that share the routed experts, each expert on one of them: all that --tp and --dp "
+      "make; without these, as many shards";
+  const char* cp =
+      "shards that share each sequence: they divide the rows of its prompt, and each has its whole "
+      "cache; a divisor of --dp, or without it as many shards (TensorRT-LLM's meaning)";
+};
+
+// For commands that run one sequence at a time: see check_one_sequence.
+inline constexpr LayoutHelp kHelpOfOneSequence = {
+    .dp = "shards for --cp or --ep; alone it is refused"};
+
+struct LayoutOptions {
+  int tp = 1, pp = 1, dp = 1, ep = 1, cp = 1, reduce_slices = 0;
 
   template <class Visitor>
-  void visit(Visitor&& v,
-             const char* help_of_tp =
-                 "ranks that divide heads, inner rows, experts and vocabulary; "
-                 "more than the checkpoint or the threads carry become the most that they do",
-             const char* help_of_pp =
-                 "stages of whole layers; more than the layers or the threads "
-                 "carry become the most that they do") {
-    v.section("Ranks");
-    v("tp=N", tp, help_of_tp);
-    v("pp=N", pp, help_of_pp);
+  void visit(Visitor&& v, const LayoutHelp& help = {}) {
+    visit_sizes(v, help);
     v("reduce-slices=N", reduce_slices,
       "slices that sums of products are cut in, also on one rank: the same bits for every --tp "
       "that N is a multiple of, by a power of two (default: --tp)");
   }
-};
 
-struct ShardOptions {
-  int dp = 1, ep = 1, cp = 1;
-
+  // All but --reduce-slices.
   template <class Visitor>
-  void visit(Visitor&& v, const char* help_of_dp =
-                              "shards, each with requests and a KV cache of "
-                              "its own; they step together") {
-    v("dp=N", dp, help_of_dp);
-    v("ep=N", ep,
-      "ranks that share the routed experts, each expert on one of them: all that --tp and --dp "
-      "make; without these, as many shards");
-    v("cp=N", cp,
-      "shards that share each sequence: they divide the rows of its prompt, and each has its whole "
-      "cache; a divisor of --dp, or without it as many shards (TensorRT-LLM's meaning)");
+  void visit_sizes(Visitor&& v, const LayoutHelp& help) {
+    v.section("Ranks");
+    v(help.names_of_tp, tp, help.tp);
+    v("pp=N", pp, help.pp);
+    v("dp=N", dp, help.dp);
+    v("ep=N", ep, help.ep);
+    v("cp=N", cp, help.cp);
   }
-};
 
-struct LayoutOptions : RankOptions, ShardOptions {
-  template <class Visitor>
-  void visit(Visitor&& v) {
-    RankOptions::visit(v);
-    ShardOptions::visit(v);
-  }
-};
-
-// Layout options of a command that runs one sequence at a time: see check_one_sequence.
-struct LedLayoutOptions : LayoutOptions {
-  template <class Visitor>
-  void visit(Visitor&& v) {
-    RankOptions::visit(v);
-    ShardOptions::visit(v, "shards for --cp or --ep; alone it is refused");
-  }
+  // The layout that is asked for: --ep or --cp alone makes as many shards.
+  MeshShape shape() const;
 };
 
 // Experts that move between the ranks that share them (EPLB).
@@ -88,8 +83,6 @@ struct BalanceOptions {
   int balance_steps() const { return enable_eplb ? eplb_rebalance_num_iterations : 0; }
 };
 
-// The layout that the options ask for: --ep or --cp alone makes as many shards.
-MeshShape shape_of(const RankOptions& options, const ShardOptions& shards);
 // Fails on a number of ranks below 1 or above 1,024, by its option.
 Status check_sizes(const MeshShape& asked);
 
@@ -99,10 +92,9 @@ struct FittedShape {
   int here = 1;           // ranks of this machine, which share its memory
 };
 
-// The layout of shape_of(), with no more ranks than the model can be divided among and than there
-// are threads.
-Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
-                              const ShardOptions& shards = {});
+// The layout that is asked for, with no more ranks than the model can be divided among and than
+// there are threads.
+Result<FittedShape> fit_shape(const LayoutOptions& layout, const ModelConfig& config, int threads);
 
 // Whether weights are synthetic, and all of them are made on each rank: only GPUs make shares.
 bool makes_whole_weights(const RunOptions& options, const ModelOptions& resolved);

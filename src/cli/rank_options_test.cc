@@ -8,9 +8,9 @@
 namespace glint {
 namespace {
 
-FittedShape fit(const RankOptions& options, int threads, const ShardOptions& shards = {}) {
+FittedShape fit(const LayoutOptions& layout, int threads) {
   const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json"));
-  auto fitted = fit_shape(options, config.value(), threads, shards);
+  auto fitted = fit_shape(layout, config.value(), threads);
   EXPECT_TRUE(fitted.ok()) << fitted.error().message;
   return fitted.value();
 }
@@ -29,52 +29,50 @@ TEST(FitShape, takes_what_model_and_machine_carry) {
 }
 
 TEST(FitShape, takes_the_shards_that_it_has_threads_for) {
-  const auto shape = [](const RankOptions& options, int threads, const ShardOptions& shards) {
-    return fit(options, threads, shards).shape;
+  const auto shape = [](const LayoutOptions& layout, int threads) {
+    return fit(layout, threads).shape;
   };
-  EXPECT_EQ(shape({}, 4, {.ep = 3}), (MeshShape{.ep = 3, .dp = 3}));  // --ep alone makes shards
-  EXPECT_EQ(shape({}, 4, {.dp = 4}), (MeshShape{.dp = 4}));
-  EXPECT_EQ(shape({}, 4, {.dp = 2, .ep = 2}), (MeshShape{.ep = 2, .dp = 2}));
-  EXPECT_EQ(shape({.tp = 2}, 4, {.dp = 2}), (MeshShape{.tp = 2, .dp = 2}));
-  EXPECT_EQ(fit({.tp = 2}, 4, {.dp = 2}).note, "");
-  const FittedShape few = fit({}, 2, {.ep = 8});
+  EXPECT_EQ(shape({.ep = 3}, 4), (MeshShape{.ep = 3, .dp = 3}));  // --ep alone makes shards
+  EXPECT_EQ(shape({.dp = 4}, 4), (MeshShape{.dp = 4}));
+  EXPECT_EQ(shape({.dp = 2, .ep = 2}, 4), (MeshShape{.ep = 2, .dp = 2}));
+  EXPECT_EQ(shape({.tp = 2, .dp = 2}, 4), (MeshShape{.tp = 2, .dp = 2}));
+  EXPECT_EQ(fit({.tp = 2, .dp = 2}, 4).note, "");
+  const FittedShape few = fit({.ep = 8}, 2);
   EXPECT_EQ(few.shape, (MeshShape{.ep = 2, .dp = 2}));
   EXPECT_EQ(few.note, "dp 8 -> 2: there are 2 threads; ep 8 -> 2: there are 2 shards");
-  const FittedShape divided = fit({.tp = 8}, 3, {.ep = 8});
+  const FittedShape divided = fit({.tp = 8, .ep = 8}, 3);
   EXPECT_EQ(divided.shape, (MeshShape{.tp = 2, .ep = 2}));
   EXPECT_EQ(divided.note, "tp 8 -> 2: there are 3 threads; ep 8 -> 2: there are 2 ranks");
-  EXPECT_EQ(shape({.tp = 2}, 4, {.dp = 2, .ep = 4}), (MeshShape{.tp = 2, .ep = 4, .dp = 2}));
-  EXPECT_EQ(shape({.reduce_slices = 4}, 2, {.ep = 2}),
+  EXPECT_EQ(shape({.tp = 2, .dp = 2, .ep = 4}, 4), (MeshShape{.tp = 2, .ep = 4, .dp = 2}));
+  EXPECT_EQ(shape({.ep = 2, .reduce_slices = 4}, 2),
             (MeshShape{.ep = 2, .dp = 2, .reduce_slices = 4}));
-  EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 2}).note, "ep 2 -> 4: there are 4 shards");
+  EXPECT_EQ(fit({.dp = 4, .ep = 2}, 4).note, "ep 2 -> 4: there are 4 shards");
 }
 
 TEST(FitShape, shares_experts_among_no_more_ranks_than_there_are) {
-  const FittedShape many = fit({}, 64, {.ep = 32});
+  const FittedShape many = fit({.ep = 32}, 64);
   EXPECT_EQ(many.shape, (MeshShape{.ep = 16, .dp = 16}));
   EXPECT_EQ(many.note,
             "dp 32 -> 16: the checkpoint has 16 experts; ep 32 -> 16: there are 16 shards");
-  EXPECT_EQ(fit({.tp = 2}, 64, {.dp = 16, .ep = 32}).shape,
-            (MeshShape{.tp = 2, .ep = 16, .dp = 8}));
-  EXPECT_EQ(fit({}, 64, {.dp = 32}).shape, (MeshShape{.dp = 32}));
+  EXPECT_EQ(fit({.tp = 2, .dp = 16, .ep = 32}, 64).shape, (MeshShape{.tp = 2, .ep = 16, .dp = 8}));
+  EXPECT_EQ(fit({.dp = 32}, 64).shape, (MeshShape{.dp = 32}));
 }
 
 TEST(FitShape, takes_the_shards_of_a_sequence_that_divide_all) {
-  EXPECT_EQ(fit({}, 2, {.cp = 2}).shape, (MeshShape{.cp = 2, .dp = 2}));
-  EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 4, .cp = 2}).shape, (MeshShape{.cp = 2, .ep = 4, .dp = 4}));
-  EXPECT_EQ(fit({.tp = 2}, 4, {.cp = 2}).shape, (MeshShape{.tp = 2, .cp = 2, .dp = 2}));
-  EXPECT_EQ(fit({}, 3, {.cp = 8}).note,
+  EXPECT_EQ(fit({.cp = 2}, 2).shape, (MeshShape{.cp = 2, .dp = 2}));
+  EXPECT_EQ(fit({.dp = 4, .ep = 4, .cp = 2}, 4).shape, (MeshShape{.cp = 2, .ep = 4, .dp = 4}));
+  EXPECT_EQ(fit({.tp = 2, .cp = 2}, 4).shape, (MeshShape{.tp = 2, .cp = 2, .dp = 2}));
+  EXPECT_EQ(fit({.cp = 8}, 3).note,
             "dp 8 -> 3: there are 3 threads; cp 8 -> 3: it divides the 3 shards");
-  EXPECT_EQ(fit({}, 4, {.dp = 4, .cp = 3}).note, "cp 3 -> 2: it divides the 4 shards");
-  EXPECT_EQ(fit({}, 1, {.cp = 2}).note,
-            "dp 2 -> 1: there is 1 thread; cp 2 -> 1: there is 1 shard");
+  EXPECT_EQ(fit({.dp = 4, .cp = 3}, 4).note, "cp 3 -> 2: it divides the 4 shards");
+  EXPECT_EQ(fit({.cp = 2}, 1).note, "dp 2 -> 1: there is 1 thread; cp 2 -> 1: there is 1 shard");
 }
 
 TEST(FitShape, moves_experts_that_are_shared) {
   const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json"));
   const int experts = config.value().n_routed_experts;
-  const auto balanced = [&](const BalanceOptions& options, const ShardOptions& shards) {
-    FittedShape fitted = fit({}, 2, shards);
+  const auto balanced = [&](const BalanceOptions& options, const LayoutOptions& layout) {
+    FittedShape fitted = fit(layout, 2);
     const Status status = fit_balance(options, config.value(), fitted);
     if (!status.ok()) fitted.note = status.error().message;
     return fitted;
@@ -125,7 +123,7 @@ TEST(FitShape, refuses_what_is_no_number_of_ranks) {
   EXPECT_EQ(fit_shape({.tp = 2, .reduce_slices = 3}, config, 2).error().message,
             "--reduce-slices is 3; it must be --tp (2) or 2, 4, 8, .. times as many, and at most "
             "1024");
-  EXPECT_FALSE(fit_shape({}, config, 2, {.dp = 0}).ok());
+  EXPECT_FALSE(fit_shape({.dp = 0}, config, 2).ok());
   EXPECT_FALSE(fit_shape({.pp = 0}, config, 2).ok());
 }
 

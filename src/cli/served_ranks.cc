@@ -101,7 +101,7 @@ Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked
 
 Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
                                                 const NodeOptions& nodes, const Cli& cli) {
-  const MeshShape asked = shape_of(layout, layout);
+  const MeshShape asked = layout.shape();
   const int dp = asked.dp, ranks = asked.num_ranks();
   GLINT_TRY(std::optional<RankEnv> env, read_nodes(nodes));
   if (!env && ranks > 1) {
@@ -118,11 +118,11 @@ Result<FittedShape> fit_launch(const LayoutOptions& layout, const ModelConfig& c
   int most = is_whole ? 1 : threads;
   if (launch && !is_whole) {
     // A launcher of every rank has chosen their number.
-    most = launch->size == shape_of(layout, layout).num_ranks()
+    most = launch->size == layout.shape().num_ranks()
                ? std::max(threads, launch->size)
                : threads * (launch->size / launch->local_size);
   }
-  GLINT_TRY(FittedShape fitted, fit_shape(layout, config, most, layout));
+  GLINT_TRY(FittedShape fitted, fit_shape(layout, config, most));
   if (is_whole && !fitted.note.empty()) fitted.note = whole;
   if (!launch) return fitted;
   const int ranks = fitted.shape.num_ranks();

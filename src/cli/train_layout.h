@@ -12,33 +12,27 @@
 
 namespace glint {
 
-struct TrainLayoutOptions {
-  int dp = 1, tp = 1, ep = 1, cp = 1, pp = 1, decoder_last_pipeline_num_layers = 0;
+struct TrainLayoutOptions : LayoutOptions {
+  int decoder_last_pipeline_num_layers = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    v.section("Ranks");
-    v("dp=N", dp,
-      "shards that share the sequences of an update; each has an Nth of the optimiser's state "
-      "(ZeRO-1)");
-    v("tp=N", tp,
-      "ranks of a shard, which divide heads, inner rows, experts and vocabulary, and their "
-      "gradients");
-    v("ep=N", ep,
-      "ranks that share the routed experts, each expert on one of them: all of a stage; without "
-      "--dp and --tp, as many shards");
-    v("cp=N", cp,
-      "shards that share each sequence, of which each runs some rows; without --dp, as many "
-      "shards, else groups of N");
-    v("pp=N", pp,
-      "stages of layers, each with --tp or --dp ranks; --batch-tokens go through them at a time, "
-      "one batch forward, one back (1F1B)");
+    visit_sizes(v, {.tp = "ranks of a shard, which divide heads, inner rows, experts and "
+                          "vocabulary, and their gradients",
+                    .pp = "stages of layers, each with --tp or --dp ranks; --batch-tokens go "
+                          "through them at a time, one batch forward, one back (1F1B)",
+                    .dp = "shards that share the sequences of an update; each has an Nth of the "
+                          "optimiser's state (ZeRO-1)",
+                    .ep = "ranks that share the routed experts, each expert on one of them: all "
+                          "of a stage; without --dp and --tp, as many shards",
+                    .cp = "shards that share each sequence, of which each runs some rows; without "
+                          "--dp, as many shards, else groups of N"});
     v("decoder-last-pipeline-num-layers=N", decoder_last_pipeline_num_layers,
       "layers of the last stage, which has the head and the drafts' layer, too (default: stages "
       "are even)");
   }
   MeshShape shape() const {
-    MeshShape shape = shape_of({.tp = tp, .pp = pp}, {.dp = dp, .ep = ep, .cp = cp});
+    MeshShape shape = LayoutOptions::shape();
     shape.last_stage_layers = decoder_last_pipeline_num_layers;
     return shape;
   }
