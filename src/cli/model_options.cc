@@ -9,7 +9,7 @@
 
 namespace glint {
 
-std::string index_of(const RunOptions& options) {
+std::string index_of(const ComputeOptions& options) {
   if (!options.index.empty()) return options.index;
   return options.dtype == "f32" ? "exact" : "fp8";
 }
@@ -59,12 +59,12 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   return out;
 }
 
-Result<BackendOptions> backend_options(const RunOptions& options, const Cli& cli) {
+Result<BackendOptions> backend_options(const ComputeOptions& options, const Cli& cli) {
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   return BackendOptions{.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads};
 }
 
-Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli) {
+Result<std::unique_ptr<Backend>> make_backend(const ComputeOptions& options, const Cli& cli) {
   GLINT_TRY(const BackendOptions resolved, backend_options(options, cli));
   return make_backend(resolved);
 }

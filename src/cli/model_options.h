@@ -11,14 +11,36 @@
 
 namespace glint {
 
-struct RunOptions {
-  std::string model = {};
+// Help of those options that commands put in their own terms.
+struct ComputeHelp {
+  const char* dtype = "what to compute in; f32 rounds nothing to bf16 anywhere";
+  const char* backend = "who computes; auto: a GPU that is fit for it, else the CPU";
+};
+
+struct ComputeOptions {
   std::string backend = "auto";
   std::string cpu_isa = "auto";
   int threads = 0;
   std::string dtype = "bf16";
+  std::string index = {};  // empty: exact with f32, else fp8
+
+  template <class Visitor>
+  void visit(Visitor&& v, const ComputeHelp& help = {}) {
+    v.section("Running");
+    v("dtype", dtype, help.dtype, {"bf16", "f32"});
+    v("index", index,
+      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
+      {"exact", "fp8"});
+    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
+    v("backend", backend, help.backend, {"auto", "cpu", "reference", "cuda"});
+    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
+      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+  }
+};
+
+struct RunOptions : ComputeOptions {
+  std::string model = {};
   std::string kv_dtype = {};  // empty: dtype
-  std::string index = {};     // empty: exact with f32, else fp8
   std::string load_format = "auto";
   std::string pack = "auto";
 
@@ -31,17 +53,8 @@ struct RunOptions {
   // All but MODEL.
   template <class Visitor>
   void visit_running(Visitor&& v) {
-    v.section("Running");
-    v("dtype", dtype, "what to compute in; f32 rounds nothing to bf16 anywhere", {"bf16", "f32"});
+    ComputeOptions::visit(v);
     v("kv-dtype", kv_dtype, "KV cache (default: that of --dtype)", {"f32", "bf16", "fp8"});
-    v("index", index,
-      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
-      {"exact", "fp8"});
-    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
-    v("backend", backend, "who computes; auto: a GPU that is fit for it, else the CPU",
-      {"auto", "cpu", "reference", "cuda"});
-    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
-      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
     v("load-format", load_format,
       "auto: the checkpoint's files; dummy_*: synthetic weights in memory, from config.json alone",
       {"auto", "dummy", "dummy_bf16", "dummy_fp8", "dummy_nvfp4"});
@@ -53,7 +66,7 @@ struct RunOptions {
 };
 
 // "exact" or "fp8": --index, or its default.
-std::string index_of(const RunOptions& options);
+std::string index_of(const ComputeOptions& options);
 
 // Names of --dtype, --kv-dtype and --index, all given, as formats.
 NumberFormats number_formats(std::string_view dtype, std::string_view kv_dtype,
@@ -68,8 +81,8 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
                              ModelPart part);
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 
-Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli);
-Result<BackendOptions> backend_options(const RunOptions& options, const Cli& cli);
+Result<std::unique_ptr<Backend>> make_backend(const ComputeOptions& options, const Cli& cli);
+Result<BackendOptions> backend_options(const ComputeOptions& options, const Cli& cli);
 
 // Warns of tensors of `dir` that its configuration leaves out.
 void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli,
