@@ -39,7 +39,8 @@ Result<Parity> Grpo::verify(const GrpoBatch& batch, const OnPart& on_part) {
   }
   const std::vector<TrainSequence> sequences = sequences_of(some);
   GLINT_TRY(const std::vector<TokenScores> scores,
-            answering().score(sequences, options_.temperature, options_.batch_tokens, on_part));
+            answering().score(sequences, {.temperature = options_.temperature},
+                              options_.batch_tokens, on_part));
   Parity parity;
   PolicySums weights;
   std::string first;
@@ -95,7 +96,8 @@ Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
       one.weights = answer.tokens.weights;
       if (has_routes) one.routes = answer.tokens.routes;
     }
-    return pass.score(sequences, options_.temperature, options_.batch_tokens, on_part);
+    return pass.score(sequences, {.temperature = options_.temperature}, options_.batch_tokens,
+                      on_part);
   };
   const bool is_fresh = std::ranges::all_of(
       batch.answers, [](const GradedAnswer& answer) { return answer.num_stale == 0; });
@@ -148,7 +150,8 @@ Result<Grpo::Sums> Grpo::add_gradient(const GrpoBatch& batch, int step, const On
     differences.resize(taught.size());
   } else if (options_.loss.policy.kind == PolicyLossKind::kGspo) {
     GLINT_TRY(const std::vector<TokenScores> scores,
-              pass_.score(sequences, options_.temperature, options_.batch_tokens, on_part));
+              pass_.score(sequences, {.temperature = options_.temperature}, options_.batch_tokens,
+                          on_part));
     for (std::size_t i = 0; i < taught.size(); ++i) {
       const GradedAnswer& answer = *taught[i];
       differences.push_back(mean_difference(

@@ -24,7 +24,7 @@ constexpr double kTokens = 60;
 // The mean cross-entropy, and the draft layer's.
 Result<double> loss_of(const GradientCheckArgs& args, std::span<const TrainSequence> sequences) {
   GLINT_TRY(const std::vector<TokenScores> scores,
-            args.pass.score(sequences, 1, args.batch_tokens, {}, args.mtp_weight > 0));
+            args.pass.score(sequences, {.drafts = args.mtp_weight > 0}, args.batch_tokens));
   double sum = 0, drafted = 0;
   std::size_t tokens = 0, draft_tokens = 0;
   for (const TokenScores& one : scores) {
@@ -124,7 +124,7 @@ Result<std::vector<TrainSequence>> with_routes(LoadedModel& model,
 
 Status add_draft_routes(GradientPass& pass, std::vector<TrainSequence>& sequences,
                         std::int64_t batch_tokens) {
-  GLINT_TRY(std::vector<TokenScores> scores, pass.score(sequences, 1, batch_tokens, {}, true));
+  GLINT_TRY(std::vector<TokenScores> scores, pass.score(sequences, {.drafts = true}, batch_tokens));
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     sequences[i].draft_routes = std::move(scores[i].draft_routes);
   }

@@ -5,7 +5,6 @@
 
 #include "base/str.h"
 #include "comm/all_of.h"
-#include "train/packed_rows.h"
 #include "train/pipeline_stage.h"
 #include "train/rank_agreement.h"
 
@@ -37,16 +36,15 @@ int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens, bo
   return static_cast<int>(own_batches(sequences, batch_tokens, drafts).size());
 }
 
-Status GradientPass::prepare(Sequences sequences, bool drafts, bool learns,
-                             std::int64_t batch_tokens) {
+Status GradientPass::prepare(Sequences sequences, std::int64_t batch_tokens, const PassKind& kind) {
   GLINT_TRY_STATUS(check_train_sequences(model_, sequences));
-  if (drafts && !model_.has_mtp()) {
+  if (kind.drafts && !model_.has_mtp()) {
     return invalid("this checkpoint has no MTP layer, which the loss of one needs");
   }
   // Also for no tokens, which meet the others'.
-  BatchShape most = {.sequences = 1, .longest = 1, .pages = 1, .learns = learns};
-  for (const Sequences batch : own_batches(sequences, batch_tokens, drafts)) {
-    most = larger(most, shape_of(batch, shares(), drafts, learns));
+  BatchShape most = {.sequences = 1, .longest = 1, .pages = 1, .learns = kind.learns};
+  for (const Sequences batch : own_batches(sequences, batch_tokens, kind.drafts)) {
+    most = larger(most, batch_shape(batch, kind));
   }
   return make_room_on_all(most);
 }
@@ -148,7 +146,8 @@ GradientPass::OnPart GradientPass::after_part(const OnPart& on_part) const {
 Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
                                    std::int64_t batch_tokens, const OnPart& on_part) {
   const bool mtp = terms.mtp_scale != 0;
-  GLINT_TRY_STATUS(prepare(sequences, mtp, true, batch_tokens));
+  GLINT_TRY_STATUS(
+      prepare(sequences, batch_tokens, {.drafts = mtp, .learns = true, .shares = shares()}));
   LossSums sums = {.tokens = count_targets(sequences, 1),
                    .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
   const std::vector<Sequences> all = batches(sequences, batch_tokens, mtp);
@@ -172,22 +171,22 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
   return sums;
 }
 
-Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float temperature,
+Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, const ScoreTerms& terms,
                                                      std::int64_t batch_tokens,
-                                                     const OnPart& on_part, bool drafts) {
-  GLINT_TRY_STATUS(prepare(sequences, drafts, false, batch_tokens));
-  const LossTerms terms = {.temperature = temperature};
+                                                     const OnPart& on_part) {
+  GLINT_TRY_STATUS(prepare(sequences, batch_tokens, {.drafts = terms.drafts, .shares = shares()}));
+  const LossTerms loss = {.temperature = terms.temperature};
   const OnPart done = after_part(on_part);
   std::vector<TokenScores> scores;
   StageSignal signal(model_.shard(), context_.host);
-  for (const Sequences batch : batches(sequences, batch_tokens, drafts)) {
+  for (const Sequences batch : batches(sequences, batch_tokens, terms.drafts)) {
     if (model_.shard().shape.pp > 1) {
       signal.hear(on_part);
       signal.tell();
       if (!signal.goes_on()) return interrupted();
     }
     GLINT_TRY_STATUS(
-        BatchPass(context_, batch, terms, done, context_.saved(0)).score(scores, drafts));
+        BatchPass(context_, batch, loss, done, context_.saved(0)).score(scores, terms.drafts));
   }
   return scores;
 }

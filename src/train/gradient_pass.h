@@ -10,6 +10,7 @@
 #pragma once
 
 #include "train/gradient_source.h"
+#include "train/packed_rows.h"
 #include "train/pass_context.h"
 #include "train/pass_trial.h"
 
@@ -30,8 +31,8 @@ class GradientPass final : public GradientSource {
   Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                        std::int64_t batch_tokens, const OnPart& on_part = {}) override;
   Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences,
-                                         float temperature, std::int64_t batch_tokens,
-                                         const OnPart& on_part = {}, bool drafts = false) override;
+                                         const ScoreTerms& terms, std::int64_t batch_tokens,
+                                         const OnPart& on_part = {}) override;
 
   Status reserve(const BatchShape& most) override;
   // The most that passes have taken so far, without caches and shadow.
@@ -43,8 +44,8 @@ class GradientPass final : public GradientSource {
 
  private:
   // Sequences are sound, and there is memory for each batch of them.
-  Status prepare(std::span<const TrainSequence> sequences, bool drafts, bool learns,
-                 std::int64_t batch_tokens);
+  Status prepare(std::span<const TrainSequence> sequences, std::int64_t batch_tokens,
+                 const PassKind& kind);
   // Whether plenty of memory is free for layers that are not computed again.
   Result<bool> can_keep_layers(const BatchShape& most);
   // On this rank, with that which batches have.

@@ -63,6 +63,11 @@ struct LossTerms {
   std::size_t first_sequence = 0;  // its number of the first sequence of the call
 };
 
+struct ScoreTerms {
+  float temperature = 1;  // logits are divided by it; positive
+  bool drafts = false;    // of the draft layer, too
+};
+
 class GradientSource {
  public:
   virtual ~GradientSource() = default;
@@ -79,11 +84,10 @@ class GradientSource {
   // tokens that the model does not have. After a failure gradients are worthless.
   virtual Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                                std::int64_t batch_tokens, const OnPart& on_part = {}) = 0;
-  // A forward pass alone: one result a sequence. `drafts`: of the draft layer too.
+  // A forward pass alone: one result a sequence.
   virtual Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences,
-                                                 float temperature, std::int64_t batch_tokens,
-                                                 const OnPart& on_part = {},
-                                                 bool drafts = false) = 0;
+                                                 const ScoreTerms& terms, std::int64_t batch_tokens,
+                                                 const OnPart& on_part = {}) = 0;
 
   // Adds the gradient of mean + mtp_weight * mtp_mean, where the means are over all tokens of
   // `sequences`. Fails as add(), and where nothing is predicted.

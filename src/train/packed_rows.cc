@@ -87,18 +87,18 @@ PackedRows pack_for_draft(std::span<const TrainSequence> sequences) {
   return packed;
 }
 
-BatchShape shape_of(std::span<const TrainSequence> batch, bool shares, bool drafts, bool learns) {
-  const PackedRows packed = pack(batch, shares);
+BatchShape batch_shape(std::span<const TrainSequence> batch, const PassKind& kind) {
+  const PackedRows packed = pack(batch, kind.shares);
   BatchShape shape = {.rows = packed.size(),
                       .targets = count_targets(batch, 1),
                       .sequences = std::ssize(batch),
                       .pages = packed.num_pages,
-                      .learns = learns};
+                      .learns = kind.learns};
   for (const TrainSequence& sequence : batch) {
     shape.longest = std::max(shape.longest, sequence.size());
-    if (drafts) shape.draft_rows += sequence.size();
+    if (kind.drafts) shape.draft_rows += sequence.size();
   }
-  if (drafts) shape.pages = pack(batch, false).num_pages;
+  if (kind.drafts) shape.pages = pack(batch, false).num_pages;
   return shape;
 }
 

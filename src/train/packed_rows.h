@@ -37,8 +37,13 @@ PackedRows part_of(const PackedRows& all, int part, int parts);
 // sees that.
 PackedRows pack_for_draft(std::span<const TrainSequence> sequences);
 
-// The shape of a batch's pass, which `learns` or not; `drafts`: with the draft layer's.
-BatchShape shape_of(std::span<const TrainSequence> batch, bool shares, bool drafts, bool learns);
+// A pass of a batch.
+struct PassKind {
+  bool drafts = false;  // runs the draft layer, too
+  bool learns = false;  // goes back, too
+  bool shares = false;  // computes once what sequences have in common
+};
+BatchShape batch_shape(std::span<const TrainSequence> batch, const PassKind& kind);
 
 // The tokens that a loss is taken of, those whose weight is not 0, in order.
 struct LossRows {

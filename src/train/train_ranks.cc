@@ -241,21 +241,21 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
 }
 
 Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence> sequences,
-                                                   float temperature, std::int64_t batch_tokens,
-                                                   const OnPart& on_part, bool drafts) {
+                                                   const ScoreTerms& terms,
+                                                   std::int64_t batch_tokens,
+                                                   const OnPart& on_part) {
   if (shape().num_ranks() == 1) {
-    return unless_memory_ends([&] {
-      return parts_[0].pass->score(sequences, temperature, batch_tokens, on_part, drafts);
-    });
+    return unless_memory_ends(
+        [&] { return parts_[0].pass->score(sequences, terms, batch_tokens, on_part); });
   }
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
-  GLINT_CHECK(shape().cp == 1 || !drafts, "scores of drafts where sequences are shared");
+  GLINT_CHECK(shape().cp == 1 || !terms.drafts, "scores of drafts where sequences are shared");
   const auto parts = dealt_out(sequences);
   std::vector<std::string> scores(parts_.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
     const auto at = static_cast<std::size_t>(shard_of(rank));
     GradientPass& own = pass(rank);
-    GLINT_TRY(const auto found, own.score(parts[at], temperature, batch_tokens, goes_on, drafts));
+    GLINT_TRY(const auto found, own.score(parts[at], terms, batch_tokens, goes_on));
     if (speaks(rank)) scores[static_cast<std::size_t>(rank)] = write_scores(found);
     return Ok{};
   };

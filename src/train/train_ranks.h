@@ -66,8 +66,8 @@ class TrainRanks final : public GradientSource {
   Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                        std::int64_t batch_tokens, const OnPart& on_part = {}) override;
   Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences,
-                                         float temperature, std::int64_t batch_tokens,
-                                         const OnPart& on_part = {}, bool drafts = false) override;
+                                         const ScoreTerms& terms, std::int64_t batch_tokens,
+                                         const OnPart& on_part = {}) override;
 
   // Every rank's gradients become, on the host (Parameters::values_of), the sums over all that hold
   // the parameter, in the order of comm/tree.h.

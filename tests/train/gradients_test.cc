@@ -348,8 +348,8 @@ TEST(Training, what_sequences_share_is_computed_once_with_the_same_bits_and_grad
     // before.
     expect_same_gradient(gradients, trained.gradients(), dtype == DType::kF32 ? 2e-6 : 5e-3);
     const std::vector<TrainSequence> each = plain(sequences);
-    const auto once = trained.pass->score(each, 1, 4096).value();
-    const auto alone = trained.pass->score(each, 1, 1).value();
+    const auto once = trained.pass->score(each, {}, 4096).value();
+    const auto alone = trained.pass->score(each, {}, 1).value();
     for (std::size_t i = 0; i < each.size(); ++i) {
       EXPECT_TRUE(same_bits(once[i].served, alone[i].served)) << "sequence " << i;
     }
@@ -388,7 +388,9 @@ TEST(Training, layers_that_are_kept_have_the_bits_of_layers_computed_again) {
     const std::vector<float> gradients = computing.gradients();
     Trained keeping(checkpoint, dtype, best_backend().make(1));
     const std::vector<TrainSequence> all = plain(sequences);
-    ASSERT_TRUE(keeping.pass->reserve(shape_of(all, true, true, true)).ok());
+    ASSERT_TRUE(
+        keeping.pass->reserve(batch_shape(all, {.drafts = true, .learns = true, .shares = true}))
+            .ok());
     for (int i = 0; i < 2; ++i) {
       const LossSums sums = keeping.run(sequences, options);
       EXPECT_EQ(sums.nll, expected.nll);
@@ -399,7 +401,7 @@ TEST(Training, layers_that_are_kept_have_the_bits_of_layers_computed_again) {
     // The record of a pass that ended halfway is forgotten.
     int parts = 3;
     EXPECT_FALSE(keeping.pass->add(all, {}, 4096, [&] { return --parts > 0; }).ok());
-    EXPECT_EQ(keeping.pass->score(all, 1, 4096).value().size(), all.size());
+    EXPECT_EQ(keeping.pass->score(all, {}, 4096).value().size(), all.size());
   }
 }
 
@@ -431,7 +433,7 @@ TEST(Training, a_loss_of_the_callers_own_that_is_the_cross_entropy_has_its_gradi
   EXPECT_EQ(sums.value().nll, expected.nll);
   EXPECT_TRUE(same_bits(trained.gradients(), gradients));
   // And it saw what a forward pass alone tells.
-  const auto scores = trained.pass->score(plain(sequences), 0.8f, 4096).value();
+  const auto scores = trained.pass->score(plain(sequences), {.temperature = 0.8f}, 4096).value();
   EXPECT_EQ(loss.seen.size(), 3u);
   for (const auto& [sequence, seen] : loss.seen) {
     EXPECT_TRUE(same_bits(std::span(scores[sequence].log_probs).subspan(1), seen.log_probs));
@@ -479,16 +481,16 @@ TEST(Training, experts_of_a_rollout_are_used_again) {
   ASSERT_TRUE(trained.pass->add(given, terms, 4096).ok());
   expect_same_gradient(chosen, trained.gradients(), 2e-6);
   // Others than the router's have another loss.
-  const double before = trained.pass->score(given, 1, 4096).value()[0].log_probs[5];
+  const double before = trained.pass->score(given, {}, 4096).value()[0].log_probs[5];
   std::reverse(given[0].routes.begin(), given[0].routes.end());
-  EXPECT_NE(trained.pass->score(given, 1, 4096).value()[0].log_probs[5], before);
+  EXPECT_NE(trained.pass->score(given, {}, 4096).value()[0].log_probs[5], before);
 }
 
 TEST(Training, scores_are_those_of_serving_bit_for_bit) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Trained trained(kTiny, dtype, best_backend().make(1));
     const TokenSequences sequences = record_rows({300, 40});
-    const auto scores = trained.pass->score(plain(sequences), 1, 4096).value();
+    const auto scores = trained.pass->score(plain(sequences), {}, 4096).value();
     ModelOptions options = trained.model->options();
     options.packing = Packing::kAlways;
     const auto serving = LoadedModel::load(options, best_backend().make(1)).value();
@@ -573,7 +575,10 @@ TEST(Training, a_batch_takes_the_memory_that_was_planned) {
     const TokenSequences sequences = sharing_rows();
     const std::unique_ptr<PassTrial> trial = PassTrial::make(*trained.model, *trained.tape).value();
     const PassMemory planned =
-        trial->run(shape_of(plain(sequences), true, true, true), false).value();
+        trial
+            ->run(batch_shape(plain(sequences), {.drafts = true, .learns = true, .shares = true}),
+                  false)
+            .value();
     trained.run(sequences, {.mtp_weight = 0.5f});
     const PassMemory used = trained.pass->used_memory();
     for (const auto& [part, most] :

@@ -113,8 +113,9 @@ TEST_F(GrpoTest, OneStepByTheWeightsThatAnsweredNeedsNoPassForItsRatios) {
       EXPECT_EQ(sums.policy.old_new_kl, 0);
       const std::vector<float> ratios_of_one = take_gradient();
       for (GradedAnswer& answer : batch.answers) {
-        const auto scores =
-            trainer->pass().score({&answer.tokens, 1}, with.temperature, 4096).value();
+        const auto scores = trainer->pass()
+                                .score({&answer.tokens, 1}, {.temperature = with.temperature}, 4096)
+                                .value();
         const std::vector<float>& all = scores[0].log_probs;
         answer.old_log_probs.assign(all.begin() + answer.num_prompt, all.end());
       }

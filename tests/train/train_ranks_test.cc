@@ -222,7 +222,7 @@ TEST(TrainRanks, a_sequence_is_shared_by_more_ranks_than_it_has_tokens) {
     }
   }
   // A rank without a row of the draft layer plans its memory too.
-  EXPECT_TRUE(ranks->reserve(shape_of(plain(ids), false, true, true)).ok());
+  EXPECT_TRUE(ranks->reserve(batch_shape(plain(ids), {.drafts = true, .learns = true})).ok());
 }
 
 // One batch forward, one back, over more batches than stages, and fewer: no sum is another.
@@ -265,11 +265,12 @@ TEST(TrainRanks, the_gradient_of_stages_that_share_embedding_and_head_is_that_of
 
 TEST(TrainRanks, log_probabilities_over_ranks_have_the_bits_of_one_rank) {
   const std::vector<TrainSequence> sequences = plain(some_tokens({40, 17, 64, 9, 33}));
-  const auto expected = open_ranks(small_checkpoint(), {})->score(sequences, 0.7f, 100).value();
+  const auto expected = open_ranks(small_checkpoint(), {})->score(sequences, {.temperature = 0.7f}, 100).value();
   for (const MeshShape& shape :
        {MeshShape{.dp = 2}, {.pp = 2}, {.cp = 2, .dp = 2}, {.cp = 2, .dp = 4}}) {
     SCOPED_TRACE(describe(shape));
-    const auto scores = open_ranks(small_checkpoint(), shape)->score(sequences, 0.7f, 100).value();
+    const auto scores =
+        open_ranks(small_checkpoint(), shape)->score(sequences, {.temperature = 0.7f}, 100).value();
     ASSERT_EQ(scores.size(), expected.size());
     for (std::size_t i = 0; i < scores.size(); ++i) {
       EXPECT_EQ(scores[i].served, expected[i].served) << i;
@@ -306,7 +307,7 @@ TEST(TrainRanks, a_rank_that_fails_ends_the_pass_of_all) {
     const auto stages = open_ranks(small_checkpoint(), {.pp = 3});
     EXPECT_EQ(stages->add(sequences, {}, 4, [&] { return ++parts <= before; }).error().message,
               "interrupted");
-    EXPECT_EQ(stages->score(sequences, 1, 4, [] { return false; }).error().message, "interrupted");
+    EXPECT_EQ(stages->score(sequences, {}, 4, [] { return false; }).error().message, "interrupted");
     for (int rank = 0; rank < 3; ++rank) stages->parameters(rank).set_zero();
     EXPECT_TRUE(stages->add(sequences, {}, 4).ok());
   }
@@ -343,7 +344,7 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
   const auto sequences = plain(some_tokens({12, 30, 21, 18}));
   const auto threads = open_trainer(dir, shape, with_mtp);
   learn(*threads, 2);
-  const auto scores = threads->pass().score(sequences, 0.7f, 64).value();
+  const auto scores = threads->pass().score(sequences, {.temperature = 0.7f}, 64).value();
   ASSERT_TRUE(threads->save(base / "threads", Json::Object{}).ok());
   ThreadPool pool(1);
   const ModelTensor embedding = model_tensors(threads->ranks().model().config())[0];
@@ -360,7 +361,7 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
         Trainer::open({.model = options_of(dir, shape, with_mtp), .peers = peers}, make(1)).value();
     EXPECT_EQ(trainer->ranks().num_trained(), threads->ranks().num_trained());
     learn(*trainer, 2);
-    const auto found = trainer->pass().score(sequences, 0.7f, 64).value();
+    const auto found = trainer->pass().score(sequences, {.temperature = 0.7f}, 64).value();
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].log_probs, scores[i].log_probs);
       EXPECT_EQ(found[i].served, scores[i].served);
@@ -520,8 +521,8 @@ TEST(Trainer, ranks_compute_with_the_weights_that_are_written) {
     const auto read =
         Trainer::open({.model = options_of(out / "step-1", shape)}, backends(shape.num_ranks()))
             .value();
-    const auto expected = trainer->pass().score(tokens, 1, 64).value();
-    const auto scores = read->pass().score(tokens, 1, 64).value();
+    const auto expected = trainer->pass().score(tokens, {}, 64).value();
+    const auto scores = read->pass().score(tokens, {}, 64).value();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       EXPECT_EQ(scores[i].served, expected[i].served);
     }
@@ -587,7 +588,7 @@ TEST(TrainRanks, take_the_memory_that_they_planned) {
   for (const MeshShape& shape : {MeshShape{.tp = 2}, MeshShape{.ep = 2, .dp = 2},
                                  MeshShape{.cp = 2, .dp = 2}, MeshShape{.pp = 2}}) {
     SCOPED_TRACE(describe(shape));
-    const BatchShape batch = shape_of(sequences, shape.cp == 1, false, true);
+    const BatchShape batch = batch_shape(sequences, {.learns = true, .shares = shape.cp == 1});
     for (const bool reserves : {false, true}) {
       const auto ranks = open_ranks(small_checkpoint(), shape);
       if (reserves) {

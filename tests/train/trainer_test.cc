@@ -59,7 +59,7 @@ void learn(Trainer& trainer, int steps) {
 }
 
 std::vector<float> log_probs_of(Trainer& trainer) {
-  return trainer.pass().score(some_sequences(99), 1, 64).value()[0].served;
+  return trainer.pass().score(some_sequences(99), {}, 64).value()[0].served;
 }
 
 TEST(Trainer, what_is_saved_computes_the_same_bits) {
