@@ -4,9 +4,9 @@
 #include "base/str.h"
 #include "cli/backends.h"
 #include "cli/commands.h"
-#include "cli/planned_server.h"
 #include "cli/run_server.h"
 #include "cli/served_ranks.h"
+#include "cli/server_setup.h"
 #include "plan/report.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -41,38 +41,38 @@ void tell_environment(const Environment& environment, Cli& cli) {
 }
 
 // Prints what `glint plan` would say of this server, whose text files can be read.
-Status print_plan(const ServeOptions& options, PlannedServer& server, Cli& cli) {
-  if (!server.follows()) {
-    GLINT_TRY_STATUS(Tokenizer::open(server.facts.dir));
-    GLINT_TRY_STATUS(open_template(options.chat_template, server.facts.dir));
+Status print_plan(const ServeOptions& options, ServerSetup& setup, Cli& cli) {
+  if (!setup.follows()) {
+    GLINT_TRY_STATUS(Tokenizer::open(setup.facts.dir));
+    GLINT_TRY_STATUS(open_template(options.chat_template, setup.facts.dir));
   }
-  if (server.follows()) {
-    cli.console.note(server.launch->describe_ranks() +
+  if (setup.follows()) {
+    cli.console.note(setup.launch->describe_ranks() +
                      ", which plans by its machine's memory, as this plan does by this one's");
   }
-  for (const std::string& line : server.plan.lines()) cli.console.note(line);
-  const ServeFacts& facts = server.facts;
+  for (const std::string& line : setup.plan.lines()) cli.console.note(line);
+  const ServeFacts& facts = setup.facts;
   const ServeMemory& memory = facts.memory;
   const int ranks = memory.on_host ? facts.ranks.here : 1;  // that share the memory
   GLINT_TRY(const PlanReport report,
             make_report(facts.config,
                         {.model = options.model,
                          .format = facts.formats,
-                         .formats = server.formats(),
-                         .device = {.name = server.backend->device().name(),
+                         .formats = setup.formats(),
+                         .device = {.name = setup.backend->device().name(),
                                     .product = memory.on_host ? "this machine's memory"
                                                               : "this GPU's memory",
                                     .memory = memory.total / ranks,
                                     .source = "this machine"},
                          .count = facts.ranks.shape.num_ranks(),
                          .layout = facts.ranks.shape,
-                         .numbers = server.model.numbers,
+                         .numbers = setup.model.numbers,
                          .max_drafts = facts.max_drafts,
-                         .max_model_len = server.plan.max_model_len,
+                         .max_model_len = setup.plan.max_model_len,
                          .concurrency = options.max_num_seqs,
                          .step_tokens = options.max_num_batched_tokens,
-                         .cache_bytes = server.plan.engine.cache.num_pages * memory.page / ranks,
-                         .program = {.like = server.backend.get(),
+                         .cache_bytes = setup.plan.engine.cache.num_pages * memory.page / ranks,
+                         .program = {.like = setup.backend.get(),
                                      .group_bytes = bytes_of_group(options.backend),
                                      .limits = memory.steps.limits,
                                      .sharing = memory.on_host ? ranks : 0}}));
@@ -95,19 +95,19 @@ Status serve(const ServeOptions& options, const TranslatedArgs& given, Cli& cli)
         "--headless is for machines that follow another, and this is the first, which serves; say "
         "which it is by --node-rank, or --data-parallel-start-rank, or leave --headless out");
   }
-  GLINT_TRY(PlannedServer server, find_server(options, std::move(launch), cli));
-  if (server.follows() && !options.dry_run) return follow_server(*server.launch);
-  GLINT_TRY_STATUS(plan_server(options, given, server, cli));
+  GLINT_TRY(ServerSetup setup, open_setup(options, std::move(launch), cli));
+  if (setup.follows() && !options.dry_run) return follow_server(*setup.launch);
+  GLINT_TRY_STATUS(complete_setup(options, given, setup, cli));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   for (const std::string& line : ignored_cache_wishes(options))
     cli.console.note("ignored: " + line);
   for (const std::string& line : ignored_balance(options, given))
     cli.console.note("ignored: " + line);
   for (const std::string& line : ignored_nodes(options)) cli.console.note("ignored: " + line);
-  tell_graph_flags(given.graphs, server.backend->device(), cli);
+  tell_graph_flags(given.graphs, setup.backend->device(), cli);
   tell_environment(cli.environment, cli);
-  if (options.dry_run) return print_plan(options, server, cli);
-  return run_server(options, std::move(server), cli);
+  if (options.dry_run) return print_plan(options, setup, cli);
+  return run_server(options, std::move(setup), cli);
 }
 
 Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {

@@ -103,10 +103,10 @@ Result<ChatTemplate> open_template(const std::string& given, const std::string& 
   return chat;
 }
 
-Status run_server(const ServeOptions& options, PlannedServer planned, Cli& cli) {
-  const ServeFacts& facts = planned.facts;
-  ServePlan& plan = planned.plan;
-  ModelOptions& loading = planned.model;
+Status run_server(const ServeOptions& options, ServerSetup setup, Cli& cli) {
+  const ServeFacts& facts = setup.facts;
+  ServePlan& plan = setup.plan;
+  ModelOptions& loading = setup.model;
   loading.keep_free = facts.memory.working + plan.engine.cache.num_pages * facts.memory.page;
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
@@ -120,18 +120,18 @@ Status run_server(const ServeOptions& options, PlannedServer planned, Cli& cli) 
     loading.packing = facts.memory.weights > 0 ? Packing::kAlways : Packing::kNever;
   std::unique_ptr<RankProcesses> ranks;
   if (loading.shape.num_ranks() > 1) {
-    GLINT_TRY(ranks, start_ranks(planned.rank, loading, facts.ranks.here, planned.launch,
+    GLINT_TRY(ranks, start_ranks(setup.rank, loading, facts.ranks.here, setup.launch,
                                  [listener = server.get()] { listener->send_last_answers(); }));
     loading.mesh = ranks->mesh();
   }
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(loading, std::move(planned.backend), cli, std::move(planned.opened)));
+            load_model(loading, std::move(setup.backend), cli, std::move(setup.opened)));
   if (ranks) {
     GLINT_TRY_STATUS(ranks->join(*model));
   }
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages, plan.max_model_len));
   GLINT_TRY_STATUS(model->reserve_steps(facts.memory.steps));
-  model->use_graphs(planned.graphs);
+  model->use_graphs(setup.graphs);
   ModelExecutor executor(*model, {.max_drafts = facts.max_drafts,
                                   .num_token_ids = tokenizer.vocab_size(),
                                   .max_running = options.max_num_seqs,

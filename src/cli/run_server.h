@@ -1,9 +1,9 @@
-// A planned server, from loading its weights to its end.
+// A server, from loading its weights to its end.
 #pragma once
 
 #include <string>
 
-#include "cli/planned_server.h"
+#include "cli/server_setup.h"
 #include "text/template/chat_template.h"
 
 namespace glint {
@@ -13,6 +13,6 @@ Result<ChatTemplate> open_template(const std::string& given, const std::string& 
 
 // Serves until a signal ends it. A step that hangs ends the program with exit code 70, and ranks
 // that are lost too often with 3.
-Status run_server(const ServeOptions& options, PlannedServer planned, Cli& cli);
+Status run_server(const ServeOptions& options, ServerSetup setup, Cli& cli);
 
 }  // namespace glint

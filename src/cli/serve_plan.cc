@@ -419,19 +419,17 @@ Status check_serve_options(const ServeOptions& o) {
 
 Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
                              const ServeFacts& facts) {
-  GLINT_TRY_STATUS(check_serve_options(options));
   GLINT_TRY_STATUS(check_expected(given, facts.config));
   GLINT_TRY_STATUS(check_quantization(options.quantization, facts.formats));
   ServePlan plan;
-  GLINT_TRY(const std::int64_t asked, parse_length(options.max_model_len));
-  GLINT_TRY(plan.max_model_len, resolve_length(asked, facts.config));
+  GLINT_TRY(plan.max_model_len, resolve_length(facts.asked_length, facts.config));
   CacheWishes wishes = {.tokens = options.kv_cache_tokens,
                         .share = options.gpu_memory_utilization,
                         .share_with_weights = options.mem_fraction_static,
                         .share_of_free = options.free_memory_fraction,
                         .max_running = options.max_num_seqs,
                         .max_model_len = plan.max_model_len,
-                        .may_shorten = asked == 0};
+                        .may_shorten = facts.asked_length == 0};
   if (!options.kv_cache_memory.empty()) {
     GLINT_TRY(wishes.bytes, parse_bytes(options.kv_cache_memory).in("--kv-cache-memory"));
   }

@@ -19,10 +19,11 @@ namespace glint {
 struct ServeFacts {
   ModelConfig config;
   GenerationConfig generation;
-  std::string dir;       // the checkpoint's
-  std::string formats;   // of its matrices, as stored: "bf16", "fp8 bf16", "nvfp4 bf16"
-  bool has_mtp = false;  // the MTP layer's weights are there
-  int max_drafts = 0;    // of --spec
+  std::string dir;                // the checkpoint's
+  std::string formats;            // of its matrices, as stored: "bf16", "fp8 bf16", "nvfp4 bf16"
+  bool has_mtp = false;           // the MTP layer's weights are there
+  int max_drafts = 0;             // of --spec
+  std::int64_t asked_length = 0;  // of --max-model-len; 0: as long as the model allows
   std::vector<std::string> environment_keys = {};  // API keys from the environment
   std::string host_name = {};                      // of this machine
   ServeMemory memory;
@@ -38,7 +39,7 @@ struct ServePlan {
   std::vector<std::string> lines() const;
 };
 
-// Refuses numbers that no server can have; plan_serve does as well.
+// Refuses numbers that no server can have, and of which plan_serve() makes no plan.
 Status check_serve_options(const ServeOptions& options);
 
 // The most log-probabilities of a token that requests may ask for: at most the vocabulary.

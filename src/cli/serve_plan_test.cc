@@ -35,7 +35,10 @@ ServeOptions tiny_options() {
 }
 
 std::string refusal(const ServeOptions& options, const TranslatedArgs& given = {}) {
-  const Result<ServePlan> plan = plan_serve(options, given, tiny_facts());
+  if (const Status sound = check_serve_options(options); !sound.ok()) return sound.error().message;
+  ServeFacts facts = tiny_facts();
+  facts.asked_length = parse_length(options.max_model_len).value();
+  const Result<ServePlan> plan = plan_serve(options, given, facts);
   return plan.ok() ? "" : plan.error().message;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/planned_server.h"
+#include "cli/server_setup.h"
 
 #include <unistd.h>
 
@@ -42,28 +42,28 @@ Result<ModelOptions> resolve(const ServeOptions& options, int drafts, Cli& cli) 
 
 // A model that has a tokenizer; of weights that are still at the hub, and that a dry run does
 // without, the release that the configuration names.
-Status open_served(const ServeOptions& options, PlannedServer& server, Cli& cli) {
-  const ModelOptions& model = server.model;
+Status open_served(const ServeOptions& options, ServerSetup& setup, Cli& cli) {
+  const ModelOptions& model = setup.model;
   if (model.dir.ends_with(".json"))
     return invalid(
         str(model.dir, " is a configuration alone; a server needs a directory with a tokenizer"));
-  server.release = model.dummy;
+  setup.release = model.dummy;
   const bool at_hub =
       options.dry_run && !model.dummy && !is_directory(options.model) && lacks_weights(model.dir);
   if (!at_hub) {
-    GLINT_TRY(server.opened, open_model(model));
+    GLINT_TRY(setup.opened, open_model(model));
     return Ok{};
   }
-  GLINT_TRY(server.opened, open_model(model.dir, ModelFiles::kConfig));
-  const std::string& quantization = server.opened.config.quantization;
-  server.release = release_of(server.opened.config);
-  if (!server.release) {
+  GLINT_TRY(setup.opened, open_model(model.dir, ModelFiles::kConfig));
+  const std::string& quantization = setup.opened.config.quantization;
+  setup.release = release_of(setup.opened.config);
+  if (!setup.release) {
     return invalid(str(quoted(options.model), " is quantised as ", quoted(quantization),
                        ", and its weights are not here; `glint plan ", options.model,
                        " --format F` plans them in a format of yours"));
   }
   cli.console.note(str("the weights of ", options.model, " are not here: planned as ",
-                       name_of(*server.release), ", as its configuration says"));
+                       name_of(*setup.release), ", as its configuration says"));
   return Ok{};
 }
 
@@ -104,34 +104,33 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
 
 // RankEnv::asked. The model may have another path on each machine, and the same configuration.
 Result<std::map<std::string, std::string>> asked_of(const ServeOptions& options,
-                                                    const PlannedServer& server) {
-  std::map<std::string, std::string> asked = values_of(options, !server.follows());
-  asked.merge(values_of(server.facts.ranks.shape, !server.follows()));
-  const int drafts = server.facts.max_drafts;
-  if (!server.follows() || !options.spec.empty())
+                                                    const ServerSetup& setup) {
+  std::map<std::string, std::string> asked = values_of(options, !setup.follows());
+  asked.merge(values_of(setup.facts.ranks.shape, !setup.follows()));
+  const int drafts = setup.facts.max_drafts;
+  if (!setup.follows() || !options.spec.empty())
     asked["--spec"] = drafts == 0 ? "none" : str("mtp:", drafts);
-  GLINT_TRY(const std::string config, read_file(server.model.dir + "/config.json"));
+  GLINT_TRY(const std::string config, read_file(setup.model.dir + "/config.json"));
   asked["a MODEL whose config.json has the checksum"] =
       formatted("%016llx", static_cast<unsigned long long>(fnv1a(config)));
   return asked;
 }
 
 // The memory of weights and steps of all ranks of this machine.
-Status plan_model_memory(const ServeOptions& options, PlannedServer& server) {
-  ServeFacts& facts = server.facts;
-  GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
+Status plan_model_memory(const ServeOptions& options, ServerSetup& setup) {
+  ServeFacts& facts = setup.facts;
   const std::int64_t most = facts.config.max_position_embeddings;
-  const std::int64_t longest = length == 0 ? most : std::min(length, most);
-  const bool records = StepGraphs::can_record(server.backend->device(), facts.ranks.shape);
+  const std::int64_t longest = facts.asked_length == 0 ? most : std::min(facts.asked_length, most);
+  const bool records = StepGraphs::can_record(setup.backend->device(), facts.ranks.shape);
   GLINT_TRY(
       facts.memory,
       plan_serve_memory(
           facts.config,
           {.trial = {.shape = facts.ranks.shape,
-                     .format = server.formats(),
+                     .format = setup.formats(),
                      .with_mtp = facts.has_mtp && facts.max_drafts > 0,
-                     .numbers = server.model.numbers,
-                     .like = server.backend.get(),
+                     .numbers = setup.model.numbers,
+                     .like = setup.backend.get(),
                      .group_bytes = bytes_of_group(options.backend)},
            .ranks_here = facts.ranks.here,
            .limits = {.max_step_tokens = options.max_num_batched_tokens,
@@ -139,62 +138,63 @@ Status plan_model_memory(const ServeOptions& options, PlannedServer& server) {
                       .max_drafts = facts.max_drafts,
                       .max_logprobs = max_logprobs(options, facts.config),
                       .max_seq_len = longest,
-                      .num_graphs = records ? count_graphs(server.graphs, facts.config.index_topk,
+                      .num_graphs = records ? count_graphs(setup.graphs, facts.config.index_topk,
                                                            longest, facts.max_drafts)
                                             : 0},
-           .packing = server.model.packing,
-           .made_up = server.model.dummy.has_value()}));
+           .packing = setup.model.packing,
+           .made_up = setup.model.dummy.has_value()}));
   return Ok{};
 }
 
 }  // namespace
 
-std::function<WeightFormat(const ModelTensor&)> PlannedServer::formats() {
+std::function<WeightFormat(const ModelTensor&)> ServerSetup::formats() {
   return release ? formats_of(facts.config, *release)
                  : formats_of(facts.config, *opened.checkpoint);
 }
 
-Result<PlannedServer> find_server(const ServeOptions& options, std::optional<RankEnv> launch,
-                                  Cli& cli) {
-  PlannedServer server = {.launch = std::move(launch)};
-  ModelOptions& model = server.model;
-  ServeFacts& facts = server.facts;
+Result<ServerSetup> open_setup(const ServeOptions& options, std::optional<RankEnv> launch,
+                               Cli& cli) {
+  ServerSetup setup = {.launch = std::move(launch)};
+  ModelOptions& model = setup.model;
+  ServeFacts& facts = setup.facts;
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   GLINT_TRY(model, resolve(options, drafts, cli));
-  GLINT_TRY_STATUS(open_served(options, server, cli));
-  facts = facts_of(server.opened, model.dir, drafts, cli.environment);
-  if (server.release) {
-    add_release(*server.release, model.dummy.has_value(), facts);
+  GLINT_TRY_STATUS(open_served(options, setup, cli));
+  facts = facts_of(setup.opened, model.dir, drafts, cli.environment);
+  if (setup.release) {
+    add_release(*setup.release, model.dummy.has_value(), facts);
   } else {
-    GLINT_TRY_STATUS(add_weights(*server.opened.checkpoint, facts));
+    GLINT_TRY_STATUS(add_weights(*setup.opened.checkpoint, facts));
   }
   GLINT_TRY_STATUS(check_serve_options(options));
+  GLINT_TRY(facts.asked_length, parse_length(options.max_model_len));
   GLINT_TRY(facts.ranks, fit_launch(options, facts.config, model.threads,
-                                    makes_whole_weights(options, model), server.launch));
+                                    makes_whole_weights(options, model), setup.launch));
   GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
   GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
-  if (server.launch) {
-    GLINT_TRY(server.launch->asked, asked_of(options, server));
+  if (setup.launch) {
+    GLINT_TRY(setup.launch->asked, asked_of(options, setup));
   }
-  return server;
+  return setup;
 }
 
-Status plan_server(const ServeOptions& options, const TranslatedArgs& given, PlannedServer& server,
-                   Cli& cli) {
-  ModelOptions& model = server.model;
-  ServeFacts& facts = server.facts;
+Status complete_setup(const ServeOptions& options, const TranslatedArgs& given, ServerSetup& setup,
+                      Cli& cli) {
+  ModelOptions& model = setup.model;
+  ServeFacts& facts = setup.facts;
   model.shape = facts.ranks.shape;
   GLINT_TRY_STATUS(
-      check_ranks(model.shape, facts.ranks.here, server.launch.has_value(), options, model));
-  GLINT_TRY(server.rank, backend_options(options, cli));
-  server.rank.threads = model.threads = std::max(model.threads / facts.ranks.here, 1);
-  server.rank.use_windows = given.graphs.windows;
-  keep_to_memory(server.rank.name, 0, facts.ranks.here);
-  GLINT_TRY(server.backend, make_backend(server.rank));
-  server.graphs = sizes_of(given.graphs, options.max_num_seqs);
-  server.graphs.most = options.max_num_batched_tokens;
-  GLINT_TRY_STATUS(plan_model_memory(options, server));
-  GLINT_TRY(server.plan, plan_serve(options, given, facts));
+      check_ranks(model.shape, facts.ranks.here, setup.launch.has_value(), options, model));
+  GLINT_TRY(setup.rank, backend_options(options, cli));
+  setup.rank.threads = model.threads = std::max(model.threads / facts.ranks.here, 1);
+  setup.rank.use_windows = given.graphs.windows;
+  keep_to_memory(setup.rank.name, 0, facts.ranks.here);
+  GLINT_TRY(setup.backend, make_backend(setup.rank));
+  setup.graphs = sizes_of(given.graphs, options.max_num_seqs);
+  setup.graphs.most = options.max_num_batched_tokens;
+  GLINT_TRY_STATUS(plan_model_memory(options, setup));
+  GLINT_TRY(setup.plan, plan_serve(options, given, facts));
   return Ok{};
 }
 

@@ -1,5 +1,4 @@
-// A server that is planned: what its options, its checkpoint and its machine come to, before
-// weights are loaded.
+// A server before its weights are loaded: what its options, its checkpoint and its machine come to.
 #pragma once
 
 #include <functional>
@@ -13,7 +12,7 @@
 
 namespace glint {
 
-struct PlannedServer {
+struct ServerSetup {
   std::optional<RankEnv> launch = {};  // if a launcher started this process
   ModelOptions model = {};
   OpenedModel opened = {};
@@ -30,11 +29,12 @@ struct PlannedServer {
   std::function<WeightFormat(const ModelTensor&)> formats();
 };
 
-// All but the backend and the plan: the model's facts without its memory, and the ranks.
-Result<PlannedServer> find_server(const ServeOptions& options, std::optional<RankEnv> launch,
-                                  Cli& cli);
-// The rest.
-Status plan_server(const ServeOptions& options, const TranslatedArgs& given, PlannedServer& server,
-                   Cli& cli);
+// The model's facts without its memory, and the ranks: all that a process which follows needs.
+// Refuses numbers that no server can have.
+Result<ServerSetup> open_setup(const ServeOptions& options, std::optional<RankEnv> launch,
+                               Cli& cli);
+// The backend, the memory and the plan, of one that serves.
+Status complete_setup(const ServeOptions& options, const TranslatedArgs& given, ServerSetup& setup,
+                      Cli& cli);
 
 }  // namespace glint
