@@ -3,9 +3,7 @@
 #include "base/file.h"
 #include "base/option_value.h"
 #include "base/str.h"
-#include "cli/companions.h"
-#include "cli/given_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 
 namespace glint {
 namespace {

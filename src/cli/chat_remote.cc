@@ -7,9 +7,8 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/chat_source.h"
-#include "cli/given_options.h"
 #include "cli/interrupt.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "net/http_client.h"
 #include "net/sse_reader.h"
 
@@ -205,15 +204,15 @@ class RemoteChat : public ChatSource {
 };
 
 // How a model is run is decided where it runs.
-Status check_local_options(const ChatOptions& options) {
+Status check_local_options(const ChatOptions& options, const OptionList& list) {
   const auto refuse = [](bool given, std::string_view name) -> Status {
     if (!given) return Ok{};
     return invalid(str(name, " is for a model that runs here; give it to the server"));
   };
-  const std::string_view running = first_given(options);
+  const std::string running = first_given<RunOptions>(list);
   GLINT_TRY_STATUS(refuse(!running.empty(), running));
   GLINT_TRY_STATUS(refuse(!options.spec.empty(), "--spec"));
-  const std::string_view layout = first_layout_given(options);
+  const std::string layout = first_given<LayoutOptions>(list);
   return refuse(!layout.empty(), layout);
 }
 
@@ -256,8 +255,9 @@ Result<std::string> ask_for_model(const std::string& server, const HttpClientOpt
 
 }  // namespace
 
-Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, Json tools, Cli& cli) {
-  GLINT_TRY_STATUS(check_local_options(options));
+Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, const OptionList& list,
+                                                Json tools, Cli& cli) {
+  GLINT_TRY_STATUS(check_local_options(options, list));
   GLINT_TRY_STATUS(check_timeout(options.timeout.value_or(1)));
   GLINT_TRY(std::string server, parse_api_server(options.model));
   HttpClientOptions http = {

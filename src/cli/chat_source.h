@@ -56,7 +56,9 @@ class ChatSource {
 // The model that the options name, with its own chat template.
 Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json tools, Cli& cli);
 
-// The server at options.model, over /v1/chat/completions. Asks it for its model's name.
-Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, Json tools, Cli& cli);
+// The server at options.model, over /v1/chat/completions. Asks it for its model's name. Fails where
+// `list` has options that were given for a model here.
+Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, const OptionList& list,
+                                                Json tools, Cli& cli);
 
 }  // namespace glint

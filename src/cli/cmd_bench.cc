@@ -10,8 +10,7 @@
 #include "cli/apart.h"
 #include "cli/backends.h"
 #include "cli/bench_rank.h"
-#include "cli/given_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/rank_options.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
@@ -225,10 +224,10 @@ Limits limits_now(Ranks& ranks, const MachineLimits& machine) {
   return all;
 }
 
-Status emulate_rank(const Options& options, const ModelOptions& resolved, Backend& backend,
-                    Cli& cli) {
+Status emulate_rank(const Options& options, const OptionList& list, const ModelOptions& resolved,
+                    Backend& backend, Cli& cli) {
   if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
-  if (const std::string_view given = first_layout_given(options); !given.empty())
+  if (const std::string given = first_given<LayoutOptions>(list); !given.empty())
     return invalid(str("--emulate-rank is one rank alone; leave ", given, " out"));
   return bench_rank({.layout = options.emulate_rank, .loads = options, .figures = options.figures},
                     resolved, backend, cli);
@@ -248,7 +247,7 @@ void print_head(const std::string& machine, const Loading& loading, bool on_host
   console.flush();
 }
 
-Status run(const Options& options, Cli& cli) {
+Status run(const Options& options, const OptionList& list, Cli& cli) {
   GLINT_TRY_STATUS(check_all("prompt", options.prompt, 0));
   GLINT_TRY_STATUS(check_all("depth", options.depth, 0));
   GLINT_TRY_STATUS(check_all("batch", options.batch, 1));
@@ -263,7 +262,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const ModelOptions resolved, resolve(model, cli, /*with_mtp=*/false));
   GLINT_TRY_STATUS(check_apart({{"MODEL", resolved.dir}}, {{"--figures", options.figures}}));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
-  if (!options.emulate_rank.empty()) return emulate_rank(options, resolved, *backend, cli);
+  if (!options.emulate_rank.empty()) return emulate_rank(options, list, resolved, *backend, cli);
   const bool on_host = backend->device().is_host();
   MachineLimits limits;
   std::string machine;

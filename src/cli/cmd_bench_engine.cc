@@ -4,9 +4,8 @@
 #include "base/str.h"
 #include "cli/apart.h"
 #include "cli/command.h"
-#include "cli/given_options.h"
 #include "cli/model_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/result_file.h"
 #include "engine/bench_engine.h"
 #include "runtime/bench_gaps.h"
@@ -39,11 +38,12 @@ struct Options : RunOptions {
   }
 };
 
-Status check_options(const Options& options) {
+Status check_options(const Options& options, const OptionList& list) {
   for (const int n : options.running) GLINT_TRY_STATUS(check_range("running", n, 1, 65536));
   GLINT_TRY_STATUS(check_range("steps", options.steps, 1, 100000));
   GLINT_TRY_STATUS(check_range("repeat", options.repeat, 1, 1000));
-  const std::string_view of_model = options.read_answers ? "--read-answers" : first_given(options);
+  const std::string of_model =
+      options.read_answers ? "--read-answers" : first_given<RunOptions>(list);
   if (!of_model.empty() && options.model.empty())
     return invalid(str(of_model, " changes steps of a model; add --model DIR"));
   if (options.step_ms != Options().step_ms && !options.model.empty())
@@ -117,8 +117,8 @@ Status run_model(const Options& options, Cli& cli) {
                         .figures = std::move(figures)});
 }
 
-Status run(const Options& options, Cli& cli) {
-  GLINT_TRY_STATUS(check_options(options));
+Status run(const Options& options, const OptionList& list, Cli& cli) {
+  GLINT_TRY_STATUS(check_options(options, list));
   if (!options.model.empty()) {
     if (options.json) return invalid("with --model, --figures FILE has what --json would print");
     return run_model(options, cli);

@@ -5,7 +5,7 @@
 #include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/commands.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
 

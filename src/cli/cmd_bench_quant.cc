@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/result_file.h"
 #include "quant/encode.h"
 #include "tensor/dtype.h"

@@ -6,10 +6,9 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "cli/apart.h"
-#include "cli/given_options.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/prompt_file.h"
 #include "eval/calibrate.h"
 
@@ -87,11 +86,11 @@ Status write(const Options& options, const Calibration& result, Cli& cli) {
   return Ok{};
 }
 
-Status merge(const Options& options, Cli& cli) {
+Status merge(const Options& options, const OptionList& list, Cli& cli) {
   if (options.inputs.empty()) return invalid("--merge needs the files to merge");
-  const std::string_view own = first_of(
-      {{"--prompts", !options.prompts.empty()}, {"--chunk", options.chunk != Options().chunk}});
-  const std::string_view given = own.empty() ? first_given(options) : own;
+  const std::string own(first_of(
+      {{"--prompts", !options.prompts.empty()}, {"--chunk", options.chunk != Options().chunk}}));
+  const std::string given = own.empty() ? first_given<RunOptions>(list) : own;
   if (!given.empty()) return invalid(str("--merge runs nothing; leave ", given, " out"));
   std::vector<NamedPath> read;
   for (const std::string& path : options.inputs) read.push_back({"a file to merge", path});
@@ -172,8 +171,8 @@ Status run_model(const Options& options, Cli& cli) {
   return write(written, result, cli);
 }
 
-Status run(const Options& options, Cli& cli) {
-  if (options.merge) return merge(options, cli);
+Status run(const Options& options, const OptionList& list, Cli& cli) {
+  if (options.merge) return merge(options, list, cli);
   if (options.inputs.empty())
     return invalid(
         "MODEL is missing: directory of a checkpoint, or an id in the Hugging Face cache");

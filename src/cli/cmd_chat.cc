@@ -216,13 +216,14 @@ Status converse(Chat& chat, LineEditor& editor, const Console& console) {
   return editor.status();
 }
 
-Status run(const ChatOptions& options, Cli& cli) {
+Status run(const ChatOptions& options, const OptionList& list, Cli& cli) {
   if (options.max_tokens < 0)
     return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
   GLINT_TRY(Json tools, read_tools(options.tools));
   const bool is_url = options.model.starts_with("http://") || options.model.starts_with("https://");
-  Result<std::unique_ptr<ChatSource>> opened = is_url ? remote_chat(options, std::move(tools), cli)
-                                                      : local_chat(options, std::move(tools), cli);
+  Result<std::unique_ptr<ChatSource>> opened =
+      is_url ? remote_chat(options, list, std::move(tools), cli)
+             : local_chat(options, std::move(tools), cli);
   if (!opened.ok() && opened.error().code == ErrorCode::kNotFound &&
       options.model.find(':') != std::string::npos)
     return not_found(opened.error().message + "; the URL of a server begins with http://");

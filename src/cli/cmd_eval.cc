@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "cli/apart.h"
 #include "cli/id_file.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/rank_options.h"
 #include "cli/result_file.h"
 #include "eval/report.h"

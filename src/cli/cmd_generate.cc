@@ -9,7 +9,7 @@
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
 #include "cli/json_lines.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/rank_options.h"
 #include "text/answer/delta_parser.h"
 #include "text/template/chat_template.h"

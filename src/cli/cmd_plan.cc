@@ -12,7 +12,7 @@
 #include "cli/generate_options.h"
 #include "cli/launch_text.h"
 #include "cli/model_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/rank_options.h"
 #include "cli/serve_plan.h"
 #include "plan/known_models.h"

@@ -1,7 +1,7 @@
 // glint pull: a repository of a Hugging Face hub to files here.
 #include "base/str.h"
 #include "cli/hub_model.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 
 namespace glint {
 namespace {

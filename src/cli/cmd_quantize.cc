@@ -10,7 +10,7 @@
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "cli/model_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "quant/convert.h"
 
 namespace glint {

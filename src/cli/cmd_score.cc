@@ -9,7 +9,7 @@
 #include "cli/apart.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/rank_options.h"
 #include "cli/result_file.h"
 #include "runtime/score_ranks.h"

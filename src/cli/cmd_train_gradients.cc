@@ -7,7 +7,7 @@
 #include "cli/apart.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"
 #include "train/gradient_file.h"

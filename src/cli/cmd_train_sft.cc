@@ -12,7 +12,7 @@
 #include "cli/conversation.h"
 #include "cli/interrupt.h"
 #include "cli/optimizer_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/train_base.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"

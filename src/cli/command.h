@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/help.h"
@@ -68,8 +69,9 @@ struct CommonOptions {
 Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const CommonOptions& common,
                              std::span<const std::string> args, Cli& cli);
 
-template <class Options>
-Command make_command(CommandInfo info, Status (*run)(const Options&, Cli&)) {
+// `run` takes the options and the Cli, and between them, if it asks which were given, their list.
+template <class Options, class Run>
+Command make_command(CommandInfo info, Run run) {
   struct All : Options, CommonOptions {
     void visit(OptionList& list) {
       Options::visit(list);
@@ -82,7 +84,11 @@ Command make_command(CommandInfo info, Status (*run)(const Options&, Cli&)) {
     OptionList list(options);
     GLINT_TRY(const bool go_on, prepare_command(info, list, options, args, cli));
     if (!go_on) return Ok{};
-    return run(options, cli);
+    if constexpr (std::is_invocable_v<Run, const Options&, const OptionList&, Cli&>) {
+      return run(options, list, cli);
+    } else {
+      return run(options, cli);
+    }
   };
   return {.info = std::move(info), .run = parse_and_run};
 }

@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "cli/companions.h"
 #include "cli/external_engines.h"
 #include "cli/generate_options.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/remote_reward.h"
 #include "net/server_url.h"
 

@@ -1,7 +1,7 @@
 #include "cli/optimizer_options.h"
 
 #include "base/str.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 
 namespace glint {
 

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/parse_number.h"
 #include "base/str.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 
 namespace glint {
 namespace {

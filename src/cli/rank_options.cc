@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "cli/backends.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 
 namespace glint {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/backends.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "net/server_url.h"
 #include "ops/kv_layout.h"
 #include "runtime/rank_peers.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 
 namespace glint {
 namespace {

@@ -16,7 +16,7 @@
 #include "base/str.h"
 #include "cli/hub_model.h"
 #include "cli/interrupt.h"
-#include "cli/option_range.h"
+#include "cli/option_checks.h"
 #include "cli/served_ranks.h"
 #include "cli/train_layout.h"
 #include "runtime/rank_launch.h"

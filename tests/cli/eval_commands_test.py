@@ -61,7 +61,7 @@ def calibrate_refuses(folder):
     refused("calibrate", "--merge", words=["--merge"])
     refused("calibrate", "--merge", folder / "0.json", "--prompts", prompts, words=["--prompts"])
     refused("calibrate", "--merge", folder / "0.json", "--chunk", 5, words=["--merge runs nothing", "--chunk"])
-    refused("calibrate", "--merge", folder / "0.json", "--dtype", "f32", words=["--merge runs nothing", "--dtype"])
+    refused("calibrate", "--merge", folder / "0.json", "--dtype", "bf16", words=["--merge runs nothing", "--dtype"])
     refused("calibrate", "--merge", prompts, words=["0.jsonl"])
     other = json.loads((folder / "0.json").read_text())
     del other["ranges"]["model.layers.0.mlp.down_proj"]
