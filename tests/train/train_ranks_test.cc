@@ -265,7 +265,8 @@ TEST(TrainRanks, the_gradient_of_stages_that_share_embedding_and_head_is_that_of
 
 TEST(TrainRanks, log_probabilities_over_ranks_have_the_bits_of_one_rank) {
   const std::vector<TrainSequence> sequences = plain(some_tokens({40, 17, 64, 9, 33}));
-  const auto expected = open_ranks(small_checkpoint(), {})->score(sequences, {.temperature = 0.7f}, 100).value();
+  const auto expected =
+      open_ranks(small_checkpoint(), {})->score(sequences, {.temperature = 0.7f}, 100).value();
   for (const MeshShape& shape :
        {MeshShape{.dp = 2}, {.pp = 2}, {.cp = 2, .dp = 2}, {.cp = 2, .dp = 4}}) {
     SCOPED_TRACE(describe(shape));
