@@ -116,8 +116,7 @@ struct RequestFlags {
     v("backend,endpoint-type", backend,
       "completions or, with -chat, chat completions, by the names of vLLM's and SGLang's "
       "benchmarks; all of a kind ask the same",
-      {"openai", "openai-chat", "vllm", "vllm-chat", "sglang-oai", "sglang-oai-chat", "lmdeploy",
-       "lmdeploy-chat"});
+      {"openai", "openai-chat", "vllm", "vllm-chat", "sglang-oai", "sglang-oai-chat"});
     v("model", model, "the model's name (default: the first that the server lists)");
     v("ignore-eos", ignore_eos,
       "answers have exactly the length that was asked for (default: unless requests have tools, "

@@ -49,7 +49,7 @@ Status validate(const SamplingParams& params);
 // Refuses token ids outside the vocabulary; `name` is what holds them.
 Status check_token_ids(std::string_view name, std::span<const TokenId> ids,
                        std::int64_t vocab_size);
-// The same of every field.
+// Refuses token ids outside the vocabulary in any field.
 Status check_token_ids(const SamplingParams& params, std::int64_t vocab_size);
 
 }  // namespace glint
