@@ -18,8 +18,7 @@ struct LayoutHelp {
   const char* names_of_tp = "tp=N";
   const char* tp =
       "ranks that divide heads, inner rows, experts and vocabulary; more than the checkpoint or "
-      "the "
-      "threads carry become the most that they do";
+      "the threads carry become the most that they do";
   const char* pp =
       "stages of whole layers; more than the layers or the threads carry become the most that they "
       "do";
