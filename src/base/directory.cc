@@ -36,7 +36,7 @@ Status move_all(const std::string& from, const std::string& to, std::string_view
     names.push_back(entry.path().filename().string());
   }
   if (error) return system_error("cannot read", from, error.value());
-  std::ranges::partition(names, [&](const std::string& name) { return name != last; });
+  std::partition(names.begin(), names.end(), [&](const std::string& name) { return name != last; });
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == last) GLINT_TRY_STATUS(sync_directory(to));
     const std::string path = str(to, "/", names[i]);
