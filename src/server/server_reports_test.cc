@@ -7,6 +7,21 @@
 namespace glint {
 namespace {
 
+// The log of a server of these options while `ask` runs.
+template <class Ask>
+std::string log_of(const TestServerOptions& options, LogFormat format, Ask&& ask) {
+  set_log_level(LogLevel::kInfo);
+  set_log_format(format);
+  testing::internal::CaptureStderr();
+  {
+    TestServer server(" world", options);
+    ask(server);
+  }
+  set_log_level(LogLevel::kWarning);
+  set_log_format(LogFormat::kText);
+  return testing::internal::GetCapturedStderr();
+}
+
 TEST(ServerReports, metrics_count_what_happened) {
   TestServer server(" world");
   const Json two = server.post("/v1/completions", R"({"prompt": "Hello", "n": 2})");
@@ -56,17 +71,10 @@ TEST(ServerReports, steps_come_to_the_tokens_of_prompts_and_answers) {
 TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
   TestServerOptions options;
   options.config.access.api_keys = {"topsecretkey"};
-  set_log_level(LogLevel::kInfo);
-  set_log_format(LogFormat::kJson);
-  testing::internal::CaptureStderr();
-  {
-    TestServer server(" world", options);
+  const std::string line = log_of(options, LogFormat::kJson, [](TestServer& server) {
     server.send("POST", "/v1/completions", R"({"prompt": "Hello private"})",
                 {{"authorization", "Bearer topsecretkey"}, {"x-request-id", "mine"}});
-  }
-  set_log_level(LogLevel::kWarning);
-  set_log_format(LogFormat::kText);
-  const std::string line = testing::internal::GetCapturedStderr();
+  });
   const Json fields = parse_json(line).value();
   EXPECT_EQ(at(fields, "event"), "request");
   EXPECT_EQ(at(fields, "request_id"), "mine");
@@ -80,11 +88,7 @@ TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
 TEST(ServerReports, refused_requests_are_logged_with_the_reason) {
   TestServerOptions options;
   options.config.access.api_keys = {"key"};
-  set_log_level(LogLevel::kInfo);
-  set_log_format(LogFormat::kJson);
-  testing::internal::CaptureStderr();
-  {
-    TestServer server(" world", options);
+  const std::string text = log_of(options, LogFormat::kJson, [](TestServer& server) {
     const HttpHeaders key = {{"authorization", "Bearer key"}, {"x-request-id", "mine"}};
     server.get("/metrics");
     server.send("POST", "/v1/completions", "{}", {{"authorization", "Bearer none"}});
@@ -94,10 +98,7 @@ TEST(ServerReports, refused_requests_are_logged_with_the_reason) {
     server.send("POST", "/v1/completions",
                 R"({"prompt": "Hi", "structured_outputs": {"regex": "("}})", key);
     server.send("POST", "/tokenize", R"({"prompt": "Hi"})", key);
-  }
-  set_log_level(LogLevel::kWarning);
-  set_log_format(LogFormat::kText);
-  const std::string text = testing::internal::GetCapturedStderr();
+  });
   std::string told;
   for (const std::string_view line : split(trimmed(text), '\n')) {
     const Json fields = parse_json(line).value();
@@ -119,16 +120,11 @@ TEST(ServerReports, prompts_are_logged_if_the_operator_asks) {
   TestServerOptions options;
   options.config.report.log = {.prompts = true};
   options.config.max_model_len = 4096;
-  set_log_level(LogLevel::kInfo);
-  testing::internal::CaptureStderr();
-  {
-    TestServer server(" world", options);
+  const std::string lines = log_of(options, LogFormat::kText, [](TestServer& server) {
     server.post("/v1/completions", R"({"prompt": "Hello private"})");
     server.post("/v1/completions",
                 R"({"max_tokens": 1, "prompt": ")" + std::string(2047, 'a') + "\u00e9 end\"}");
-  }
-  set_log_level(LogLevel::kWarning);
-  const std::string lines = testing::internal::GetCapturedStderr();
+  });
   EXPECT_NE(lines.find("prompt \"Hello private\", answer \" world"), std::string::npos) << lines;
   EXPECT_NE(lines.find("aaa...\", answer"), std::string::npos) << lines;  // no half a character
 }

@@ -3,30 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
-#include "server/dialects/openai_request.h"
+#include "server/dialects/request_testing.h"
 
 namespace glint {
 namespace {
 
-const ServerConfig& config() {
-  static const ServerConfig the_config = {.served_names = {"m"}, .max_model_len = 100};
-  return the_config;
-}
-
-struct Parsed {
-  ApiRequest request;
-  std::optional<ApiError> error;
-};
-
 Parsed anthropic(const std::string& fields) {
-  auto request =
-      parse_request(parse_json(R"({"model": "m", "max_tokens": 9, )" + fields + "}").value(),
-                    Api::kMessages, read_anthropic, {config(), 1000});
-  if (!request.ok()) return {.request = {}, .error = request.error()};
-  return {.request = std::move(request).value(), .error = {}};
+  return parse(R"({"model": "m", "max_tokens": 9, )" + fields + "}", Api::kMessages,
+               read_anthropic);
 }
-
-std::string json_of(const ChatInput& chat) { return dump_json(Json(chat.messages)); }
 
 TEST(AnthropicRequest, an_empty_system_prompt_is_none) {
   for (const char* system : {R"("")", "[]", R"([{"type": "text", "text": ""}])", "null"}) {

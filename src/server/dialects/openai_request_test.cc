@@ -4,31 +4,13 @@
 
 #include "base/str.h"
 #include "server/dialects/anthropic.h"
+#include "server/dialects/request_testing.h"
 #include "server/dialects/responses_api.h"
 #include "server/dialects/sglang_generate.h"
 #include "server/prepare.h"
 
 namespace glint {
 namespace {
-
-const ServerConfig& config() {
-  static const ServerConfig the_config = {
-      .served_names = {"m"},
-      .max_model_len = 100,
-      .defaults = {.sampling = {.temperature = 0.7, .top_p = 0.9}}};
-  return the_config;
-}
-
-struct Parsed {
-  ApiRequest request;
-  std::optional<ApiError> error;
-};
-
-Parsed parse(const std::string& body, Api api, ReadRequest read) {
-  auto request = parse_request(parse_json(body).value(), api, read, {config(), 1000});
-  if (!request.ok()) return {.request = {}, .error = request.error()};
-  return {.request = std::move(request).value(), .error = {}};
-}
 
 Parsed chat(const std::string& fields) {
   return parse(R"({"messages": [{"role": "user", "content": "hi"}])" +
@@ -56,8 +38,6 @@ Parsed anthropic(const std::string& fields) {
 Parsed responses(const std::string& fields) {
   return parse("{" + fields + "}", Api::kResponses, read_responses);
 }
-
-std::string json_of(const ChatInput& chat) { return dump_json(Json(chat.messages)); }
 
 TEST(OpenAiRequest, what_is_not_said_is_the_servers_default) {
   const Parsed p = chat("");

@@ -1,30 +1,15 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
-#include "server/dialects/openai_request.h"
+#include "server/dialects/request_testing.h"
 #include "server/dialects/responses_api.h"
 
 namespace glint {
 namespace {
 
-const ServerConfig& config() {
-  static const ServerConfig the_config = {.served_names = {"m"}, .max_model_len = 100};
-  return the_config;
-}
-
-struct Parsed {
-  ApiRequest request;
-  std::optional<ApiError> error;
-};
-
 Parsed responses(const std::string& fields) {
-  auto request = parse_request(parse_json("{" + fields + "}").value(), Api::kResponses,
-                               read_responses, {config(), 1000});
-  if (!request.ok()) return {.request = {}, .error = request.error()};
-  return {.request = std::move(request).value(), .error = {}};
+  return parse("{" + fields + "}", Api::kResponses, read_responses);
 }
-
-std::string json_of(const ChatInput& chat) { return dump_json(Json(chat.messages)); }
 
 TEST(ResponsesRequest, items_become_messages) {
   const Parsed p = responses(R"("instructions": "I", "input": [
