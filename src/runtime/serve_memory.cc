@@ -33,12 +33,13 @@ Result<ServeMemory> plan_serve_memory(const ModelConfig& config, const ServeMemo
   const MeshShape& shape = args.trial.shape;
   Device& device = args.trial.like->device();
   GLINT_TRY(const std::vector<MemoryPlan> stages, plan_stages(config, args.trial, args.limits));
-  // A rank's: the most of any stage; of weights and pages, where stages share the host's memory,
-  // the mean.
+  // A rank's: the most of any stage; of weights and pages, where all stages share this host's
+  // memory, the mean.
+  const bool share_memory = device.is_host() && args.ranks_here == shape.num_ranks();
   MemoryPlan plan = {.rope = stages.front().rope, .step = stages.front().step};
   std::int64_t weights = 0;
   const auto add = [&](std::int64_t& to, std::int64_t more) {
-    to = device.is_host() ? to + more : std::max(to, more * shape.pp);
+    to = share_memory ? to + more : std::max(to, more * shape.pp);
   };
   for (const MemoryPlan& one : stages) {
     add(weights, one.weight_bytes());

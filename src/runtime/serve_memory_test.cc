@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
+#include "ops/testing/unsupported_ops.h"
+
 namespace glint {
 namespace {
 
@@ -61,6 +64,34 @@ TEST(CachePlan, of_weights_that_leave_no_page_it_says_so) {
             "weights and steps of 2.049 GiB do not fit: 900 MiB are free; weights that stay in the "
             "files of a checkpoint (--pack auto) take none, and a smaller "
             "--max-num-batched-tokens takes less");
+}
+
+class HostOps : public UnsupportedOps {
+ public:
+  Device& device() override { return *device_; }
+  Capabilities capabilities() const override { return {}; }
+
+ private:
+  const std::unique_ptr<Device> device_ = make_host_device();
+};
+
+// A machine that has one of two stages has the larger one's layers, for all that it knows.
+TEST(ServeMemory, stages_share_a_host_only_where_all_are_on_it) {
+  const ModelConfig config =
+      read_config(str(GLINT_SOURCE_DIR, "/tests/data/configs/glm5.json")).value();
+  HostOps ops;
+  ServeMemoryArgs args = {
+      .trial = {.shape = {.pp = 2, .last_stage_layers = 18},
+                .format = [](const ModelTensor&) { return WeightFormat::kBF16; },
+                .like = &ops},
+      .ranks_here = 2,
+      .limits = {.max_step_tokens = 64, .max_running = 2, .max_seq_len = 4096},
+      .packing = Packing::kAlways};
+  const ServeMemory both = plan_serve_memory(config, args).value();
+  args.ranks_here = 1;
+  const ServeMemory one = plan_serve_memory(config, args).value();
+  EXPECT_EQ(one.page * 78, both.page * 60);
+  EXPECT_GT(one.weights, both.weights / 2);
 }
 
 }  // namespace
