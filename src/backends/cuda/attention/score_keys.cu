@@ -140,7 +140,8 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
 
 bool can_score_keys(const SelectKeysArgs& args) {
   return args.q && args.q.dtype == DType::kBF16 && args.q.dim(1) <= kMostIndexHeads &&
-         args.q.dim(2) == kIndexDim && args.cache.format != IndexFormat::kF32 &&
+         args.q.dim(2) == kIndexDim && reinterpret_cast<std::uintptr_t>(args.q.data) % 8 == 0 &&
+         args.cache.format != IndexFormat::kF32 &&
          reinterpret_cast<std::uintptr_t>(args.cache.data) % 16 == 0 &&
          args.cache.stride() % 16 == 0;
 }
