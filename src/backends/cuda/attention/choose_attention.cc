@@ -13,12 +13,12 @@ Kernel choose_kernel(const Shape& shape, const Arch& arch, int num_sms) {
   // Without clusters a thread block has all keys, and the other kernel would not end its sums where
   // this one does.
   if ((shape.tokens >= kManyTokens || !arch.clusters) && shape.k <= kMostKeys) {
-    return {.one_block = true};
+    return {.way = Way::kOneBlock};
   }
   const std::int64_t clusters = shape.tokens * ceil_div(shape.heads, std::int64_t{kHeads});
   const bool has_parts = arch.clusters && shape.k <= kMostKeys;
   // A cluster's keys come through one corner of the device, and few clusters leave the others idle.
-  if (has_parts && clusters <= (shape.fp8 ? 4 : 2)) return {.few = true};
+  if (has_parts && clusters <= (shape.fp8 ? 4 : 2)) return {.way = Way::kFewTokens};
   // Two thread blocks share a multiprocessor. Somewhat more tokens than there is room for clusters
   // of eight take smaller ones.
   if (has_parts && clusters > clusters_at_once(num_sms, kMostParts, 2)) {

@@ -29,10 +29,14 @@ struct Shape {
   bool fp8 = false;
 };
 
+enum class Way : std::uint8_t {
+  kCluster,    // a cluster for each token and kHeads heads
+  kOneBlock,   // a thread block for each
+  kFewTokens,  // scores by many thread blocks, then sums by a cluster for each slice
+};
 struct Kernel {
-  bool few = false;           // scores by many thread blocks, then sums by a cluster for each slice
-  bool one_block = false;     // a thread block for each token and kHeads heads; else a cluster
-  int stages = 2, parts = 1;  // of a thread block of a cluster
+  Way way = Way::kCluster;
+  int stages = 2, parts = 1;  // of a thread block of kCluster
   bool operator==(const Kernel&) const = default;
 };
 

@@ -16,7 +16,7 @@ TEST(ChooseMla, every_choice_fits_its_device) {
         for (const std::int64_t heads : {8, 16, 64}) {
           for (const std::int64_t k : {std::int64_t{64}, kTopk, 2 * kTopk}) {
             const mla512::Kernel kernel = mla512::choose_kernel({tokens, heads, k, fp8}, arch, 170);
-            if (kernel.few || kernel.one_block) continue;
+            if (kernel.way != mla512::Way::kCluster) continue;
             EXPECT_LE(mla512::shared_bytes(fp8, kernel.stages, kernel.parts), arch.shared_bytes)
                 << target << ", " << tokens << " tokens, " << heads << " heads";
           }
@@ -30,7 +30,7 @@ TEST(ChooseMla, a_row_is_summed_alike_in_any_batch_without_clusters) {
   for (const int target : {80, 86, 89}) {
     for (const std::int64_t tokens : {1, 16, 127, 128, 1000}) {
       const auto kernel = mla512::choose_kernel({tokens, 8, kTopk, true}, arch_of(target), 108);
-      EXPECT_TRUE(kernel.one_block) << target << ", " << tokens << " tokens";
+      EXPECT_EQ(kernel.way, mla512::Way::kOneBlock) << target << ", " << tokens << " tokens";
     }
   }
 }
@@ -39,16 +39,16 @@ TEST(ChooseMla, hoppers_clusters_are_of_the_sizes_there_is_room_for) {
   const auto of = [](std::int64_t tokens, bool fp8) {
     return mla512::choose_kernel({tokens, 8, kTopk, fp8}, arch_of(90), 132);
   };
-  EXPECT_EQ(of(1, true), (mla512::Kernel{.few = true}));
-  EXPECT_EQ(of(4, true), (mla512::Kernel{.few = true}));
-  EXPECT_EQ(of(2, false), (mla512::Kernel{.few = true}));
+  EXPECT_EQ(of(1, true), (mla512::Kernel{.way = mla512::Way::kFewTokens}));
+  EXPECT_EQ(of(4, true), (mla512::Kernel{.way = mla512::Way::kFewTokens}));
+  EXPECT_EQ(of(2, false), (mla512::Kernel{.way = mla512::Way::kFewTokens}));
   EXPECT_EQ(of(3, false), (mla512::Kernel{.stages = 5}));
   EXPECT_EQ(of(16, true), (mla512::Kernel{.stages = 7}));
   EXPECT_EQ(of(31, true), (mla512::Kernel{.stages = 3}));
   EXPECT_EQ(of(32, true), (mla512::Kernel{.stages = 2, .parts = 2}));
   EXPECT_EQ(of(53, false), (mla512::Kernel{.stages = 4, .parts = 4}));
   EXPECT_EQ(of(67, false), (mla512::Kernel{.stages = 2}));
-  EXPECT_EQ(of(128, true), (mla512::Kernel{.one_block = true}));
+  EXPECT_EQ(of(128, true), (mla512::Kernel{.way = mla512::Way::kOneBlock}));
 }
 
 TEST(ChooseTopKeys, every_choice_fits_its_device) {

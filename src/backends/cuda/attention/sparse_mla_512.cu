@@ -148,8 +148,8 @@ void launch(const Attention& attention, std::int64_t tokens, const Gpu& gpu) {
 
 void launch(const Kernel& kernel, const Attention& attention, std::int64_t tokens, bool fp8,
             float* scores, const Gpu& gpu) {
-  if (kernel.few) return launch_few(attention, tokens, fp8, scores, gpu);
-  if (kernel.one_block) return launch_one_block(attention, tokens, fp8, gpu);
+  if (kernel.way == Way::kFewTokens) return launch_few(attention, tokens, fp8, scores, gpu);
+  if (kernel.way == Way::kOneBlock) return launch_one_block(attention, tokens, fp8, gpu);
   if (kernel == Kernel{.stages = 2, .parts = 2}) {
     return (fp8 ? launch<true, 2, 2> : launch<false, 2, 2>)(attention, tokens, gpu);
   }
