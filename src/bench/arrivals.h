@@ -16,6 +16,8 @@ struct Arrivals {
   double ramp_start = 0, ramp_end = 0;
   bool exponential = false;
   std::uint64_t seed = 0;
+
+  bool are_at_once() const { return rate == 0 && ramp_end == 0; }
 };
 
 // Seconds from the beginning, ascending, the first after a gap. Without a ramp they are stretched

@@ -291,7 +291,7 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
 // same token for token. The compared ones are spread over the run.
 void LoadGenerator::compare(const LoadOptions& options, LoadResult& result) {
   // Where all are sent in the order of their index.
-  if (options.arrivals.rate > 0 || options.arrivals.ramp_end > 0) return;
+  if (!options.arrivals.are_at_once()) return;
   const int count = std::min(options.num_checked, options.num_prompts);
   for (int i = 0; i < count; ++i) {
     const auto index = static_cast<int>(std::int64_t{i} * options.num_prompts / count);

@@ -93,7 +93,8 @@ void set_details(Json& out, const LoadResult& result) {
 }
 
 std::string clients_of(const Measurement& m) {
-  return m.options.concurrency > 0 ? std::to_string(m.options.concurrency) : "open";
+  if (m.options.concurrency > 0) return std::to_string(m.options.concurrency);
+  return m.options.arrivals.are_at_once() ? "all" : "open";
 }
 
 std::vector<Percentile> shown_percentiles(const Distribution& d) {

@@ -46,7 +46,7 @@ Status check_options(const Options& options, const OptionList& list) {
       options.read_answers ? "--read-answers" : first_given<RunOptions>(list);
   if (!of_model.empty() && options.model.empty())
     return invalid(str(of_model, " changes steps of a model; add --model DIR"));
-  if (options.step_ms != Options().step_ms && !options.model.empty())
+  if (is_given(list, "step-ms") && !options.model.empty())
     return invalid("--step-ms is of steps that compute nothing; leave it or --model out");
   GLINT_TRY_STATUS(check_range("step-ms", options.step_ms, 0, 1000));
   return check_result_file(options.figures);

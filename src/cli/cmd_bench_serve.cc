@@ -159,9 +159,8 @@ Result<Measurement> measure(const BenchServeOptions& options, LoadOptions load,
 std::vector<Figure> figures_of(const Measurement& m) {
   const LoadSummary& s = m.result.summary;
   const std::string at = m.options.concurrency > 0 ? str(", ", m.options.concurrency, " at once")
-                         : m.options.arrivals.rate > 0 || m.options.arrivals.ramp_end > 0
-                             ? std::string(", at a rate")
-                             : std::string(", all at once");
+                         : m.options.arrivals.are_at_once() ? std::string(", all at once")
+                                                            : std::string(", at a rate");
   std::vector<Figure> out = {
       {.name = "output" + at, .unit = "tok/s", .samples = {s.output_tokens_per_s()}}};
   for (const auto& [name, d] :

@@ -88,8 +88,8 @@ Status write(const Options& options, const Calibration& result, Cli& cli) {
 
 Status merge(const Options& options, const OptionList& list, Cli& cli) {
   if (options.inputs.empty()) return invalid("--merge needs the files to merge");
-  const std::string own(first_of(
-      {{"--prompts", !options.prompts.empty()}, {"--chunk", options.chunk != Options().chunk}}));
+  const std::string own(
+      first_of({{"--prompts", !options.prompts.empty()}, {"--chunk", is_given(list, "chunk")}}));
   const std::string given = own.empty() ? first_given<RunOptions>(list) : own;
   if (!given.empty()) return invalid(str("--merge runs nothing; leave ", given, " out"));
   std::vector<NamedPath> read;

@@ -67,6 +67,12 @@ inline std::string_view first_of(std::initializer_list<std::pair<std::string_vie
   return {};
 }
 
+// Whether the user gave the option, be it with its default.
+inline bool is_given(const OptionList& list, std::string_view name) {
+  return std::ranges::any_of(
+      list.options(), [&](const Option& option) { return option.name == name && option.is_set; });
+}
+
 // "--name" of the first that the user gave of those that Options has, too, but for positionals;
 // empty if none is.
 template <class Options>

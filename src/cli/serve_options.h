@@ -159,7 +159,7 @@ struct ReportOptions {
   void visit(Visitor&& v) {
     v.section("Reports");
     v("log-requests,enable-log-requests", log_requests,
-      "log each request (never its text or keys)");
+      "log each request (no keys, and of its text what a refusal quotes)");
     v("log-prompts", log_prompts, "with --log-requests: the line also shows prompt and answer");
     v("log-stats", log_stats, "log speed and load every ten seconds while there is work");
     v("log-format", log_format, "lines for people or JSON for machines", {"text", "json"});

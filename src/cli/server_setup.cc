@@ -158,17 +158,18 @@ Result<ServerSetup> open_setup(const ServeOptions& options, std::optional<RankEn
   ServerSetup setup = {.launch = std::move(launch)};
   ModelOptions& model = setup.model;
   ServeFacts& facts = setup.facts;
+  GLINT_TRY_STATUS(check_serve_options(options));
+  GLINT_TRY(const std::int64_t asked_length, parse_length(options.max_model_len));
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   GLINT_TRY(model, resolve(options, drafts, cli));
   GLINT_TRY_STATUS(open_served(options, setup, cli));
   facts = facts_of(setup.opened, model.dir, drafts, cli.environment);
+  facts.asked_length = asked_length;
   if (setup.release) {
     add_release(*setup.release, model.dummy.has_value(), facts);
   } else {
     GLINT_TRY_STATUS(add_weights(*setup.opened.checkpoint, facts));
   }
-  GLINT_TRY_STATUS(check_serve_options(options));
-  GLINT_TRY(facts.asked_length, parse_length(options.max_model_len));
   GLINT_TRY(facts.ranks, fit_launch(options, facts.config, model.threads,
                                     makes_whole_weights(options, model), setup.launch));
   GLINT_TRY_STATUS(check_fitted(facts.ranks, options));

@@ -60,7 +60,7 @@ def calibrate_refuses(folder):
     refused("calibrate", MODEL, "--prompts", bad, words=["bad.jsonl", "line 2", "99999"])
     refused("calibrate", "--merge", words=["--merge"])
     refused("calibrate", "--merge", folder / "0.json", "--prompts", prompts, words=["--prompts"])
-    refused("calibrate", "--merge", folder / "0.json", "--chunk", 5, words=["--merge runs nothing", "--chunk"])
+    refused("calibrate", "--merge", folder / "0.json", "--chunk", 1024, words=["--merge runs nothing", "--chunk"])
     refused("calibrate", "--merge", folder / "0.json", "--dtype", "bf16", words=["--merge runs nothing", "--dtype"])
     refused("calibrate", "--merge", prompts, words=["0.jsonl"])
     other = json.loads((folder / "0.json").read_text())
