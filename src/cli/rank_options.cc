@@ -45,7 +45,7 @@ Result<FittedShape> fit_shape(const LayoutOptions& layout, const ModelConfig& co
   const auto carried = [&](int most) {
     for (shape.tp = most; shape.tp > 1; --shape.tp) {
       shape.ep = layout.ep > 1 ? shape.tp : 1;
-      if (plan_shard(config, shape, 0).ok()) break;
+      if (plan_partition(config, shape, 0).ok()) break;
     }
     return shape.tp;
   };
@@ -79,10 +79,10 @@ Result<FittedShape> fit_shape(const LayoutOptions& layout, const ModelConfig& co
   if (!is_deep) shape.pp = config.num_hidden_layers;
   note(fitted.note, "pp", layout.pp, shape.pp,
        is_deep ? few : str("the checkpoint has ", config.num_hidden_layers, " layers"));
-  if (const auto planned = plan_shard(config, shape, 0); !planned.ok()) {
+  if (const auto planned = plan_partition(config, shape, 0); !planned.ok()) {
     // The number of ranks that was asked for is what the user knows.
     shape = {.tp = layout.tp, .reduce_slices = layout.reduce_slices};
-    GLINT_TRY_STATUS(plan_shard(config, shape, 0));
+    GLINT_TRY_STATUS(plan_partition(config, shape, 0));
     return planned.error();
   }
   fitted.shape = shape;

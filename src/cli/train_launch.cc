@@ -247,7 +247,7 @@ Status check_training(const ModelConfig& config, Launch& launch) {
   GrpoCommandOptions options;
   OptionList list(options);
   GLINT_TRY_STATUS(list.parse(launch.grpo()));
-  const Result<ShardPlan> divided = plan_shard(config, options.layout.shape(), 0);
+  const Result<ModelPartition> divided = plan_partition(config, options.layout.shape(), 0);
   if (!divided.ok()) launch.planned.push_back(divided.error().message);
   GLINT_TRY_STATUS(check(options));
   if (!config.quantization.empty()) {

@@ -14,7 +14,7 @@
 
 #include "base/directory_lock.h"
 #include "cli/command.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "train/train_peers.h"
 
 namespace glint {

@@ -127,23 +127,23 @@ Result<Weight> cut_columns(const Weight& whole, int index, int count, const CutM
   return part;
 }
 
-bool is_summed(const ModelTensor& tensor, const ShardPlan& shard) {
+bool is_summed(const ModelTensor& tensor, const ModelPartition& partition) {
   const bool has_cut_columns = tensor.split == Split::kCols || tensor.split == Split::kExpertCols;
-  return has_cut_columns && !shard.is_whole(tensor);
+  return has_cut_columns && !partition.is_whole(tensor);
 }
 
-Result<Weight> part_of(const Weight& whole, const ModelTensor& tensor, const ShardPlan& shard,
-                       int slice, const CutMemory& memory) {
-  const int tp = shard.shape.tp, slices = shard.shape.num_slices();
-  if (!shard.is_divided() || shard.is_whole(tensor)) return whole;
-  if (is_summed(tensor, shard)) {
-    return cut_columns(whole, shard.tp_rank * shard.own_slices() + slice, slices, memory);
+Result<Weight> part_of(const Weight& whole, const ModelTensor& tensor,
+                       const ModelPartition& partition, int slice, const CutMemory& memory) {
+  const int tp = partition.shape.tp, slices = partition.shape.num_slices();
+  if (!partition.is_divided() || partition.is_whole(tensor)) return whole;
+  if (is_summed(tensor, partition)) {
+    return cut_columns(whole, partition.tp_rank * partition.own_slices() + slice, slices, memory);
   }
   const std::int64_t share = whole.rows / tp;
   const bool by_heads = tensor.split == Split::kHeads;
-  const std::int64_t unit = by_heads ? share / shard.heads.count
+  const std::int64_t unit = by_heads ? share / partition.heads.count
                                      : whole.rows / std::gcd(whole.rows, std::int64_t{slices});
-  return cut_rows(whole, {shard.tp_rank * share, share, unit}, memory);
+  return cut_rows(whole, {partition.tp_rank * share, share, unit}, memory);
 }
 
 }  // namespace glint

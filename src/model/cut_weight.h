@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "tensor/device.h"
 #include "tensor/weight.h"
 
@@ -35,10 +35,10 @@ Result<Weight> cut_columns(const Weight& whole, int index, int count, const CutM
 
 // The part of `whole`, which is `tensor`, that a rank has: all rows of its share, or, where it
 // holds partial sums (is_summed), the columns of its slice number `slice`.
-Result<Weight> part_of(const Weight& whole, const ModelTensor& tensor, const ShardPlan& shard,
-                       int slice, const CutMemory& memory);
+Result<Weight> part_of(const Weight& whole, const ModelTensor& tensor,
+                       const ModelPartition& partition, int slice, const CutMemory& memory);
 
 // Whether ranks have columns of it, and partial sums of all its outputs.
-bool is_summed(const ModelTensor& tensor, const ShardPlan& shard);
+bool is_summed(const ModelTensor& tensor, const ModelPartition& partition);
 
 }  // namespace glint

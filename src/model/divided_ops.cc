@@ -16,17 +16,17 @@ Tensor columns_of(const Tensor& x, int slice, std::int64_t count) {
 
 }  // namespace
 
-DividedOps::DividedOps(std::unique_ptr<Ops> inner, const ShardPlan& shard, Comm& tp,
+DividedOps::DividedOps(std::unique_ptr<Ops> inner, const ModelPartition& partition, Comm& tp,
                        ModelWeights& weights)
-    : ForwardingOps(std::move(inner)), shard_(shard), tp_(tp), weights_(weights) {
-  GLINT_CHECK(tp.size() == shard.shape.tp, "a group of another size than the layout's");
+    : ForwardingOps(std::move(inner)), partition_(partition), tp_(tp), weights_(weights) {
+  GLINT_CHECK(tp.size() == partition.shape.tp, "a group of another size than the layout's");
 }
 
 void DividedOps::embed(const EmbedArgs& args) {
   if (tp_.size() == 1) return inner_->embed(args);
   EmbedArgs mine = args;
   mine.is_part = true;
-  mine.first = static_cast<std::int32_t>(shard_.tp_rank * args.table.dim(0));
+  mine.first = static_cast<std::int32_t>(partition_.tp_rank * args.table.dim(0));
   inner_->embed(mine);
   tp_.all_reduce(args.out, args.out);  // of one row and zeros: nothing is rounded
 }
@@ -62,7 +62,7 @@ void DividedOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
 }
 
 void DividedOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
-  if (shard_.own_slices() == 1) {
+  if (partition_.own_slices() == 1) {
     return add_slices(args.delta, scratch, [&](int, const Tensor& out) {
       DenseFfnArgs mine = args;
       mine.part = out;
@@ -78,8 +78,8 @@ void DividedOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
 }
 
 void DividedOps::moe(const MoeArgs& args, Arena& scratch) {
-  if (!shard_.shape.cuts_experts()) return inner_->moe(args, scratch);
-  if (shard_.own_slices() == 1) {
+  if (!partition_.shape.cuts_experts()) return inner_->moe(args, scratch);
+  if (partition_.own_slices() == 1) {
     return add_slices(args.delta, scratch, [&](int, const Tensor& out) {
       MoeArgs mine = args;
       mine.part = out;
@@ -128,7 +128,7 @@ void DividedOps::moe(const MoeArgs& args, Arena& scratch) {
 template <class Part>
 void DividedOps::add_slices(const Tensor& delta, Arena& scratch, Part part) {
   const Arena::Scope scope(scratch);
-  const int slices = shard_.own_slices();
+  const int slices = partition_.own_slices();
   std::vector<Tensor> sums;
   for (int i = 0; i < slices; ++i) {
     sums.push_back(scratch.take(DType::kF32, {delta.dim(0), delta.dim(1)}));

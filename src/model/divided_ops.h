@@ -15,7 +15,8 @@ namespace glint {
 class DividedOps final : public ForwardingOps {
  public:
   // For the ranks of `tp`; `weights` may still be empty. All but `inner` outlive it.
-  DividedOps(std::unique_ptr<Ops> inner, const ShardPlan& shard, Comm& tp, ModelWeights& weights);
+  DividedOps(std::unique_ptr<Ops> inner, const ModelPartition& partition, Comm& tp,
+             ModelWeights& weights);
 
   // From a table that has this rank's part of the vocabulary; `out` is f32.
   void embed(const EmbedArgs& args) override;
@@ -37,7 +38,7 @@ class DividedOps final : public ForwardingOps {
   // out = weight * x, of a slice: `x` has the columns of all of this rank's.
   void multiply(const Tensor& x, const Weight& first, int slice, const Tensor& out);
 
-  const ShardPlan& shard_;
+  const ModelPartition& partition_;
   Comm& tp_;
   ModelWeights& weights_;
 };

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/contains.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 namespace glint {
 namespace {

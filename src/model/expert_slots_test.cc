@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 namespace glint {
 namespace {

@@ -4,11 +4,11 @@
 
 namespace glint {
 
-Result<ExpertTables> ExpertTables::make(const ModelConfig& config, const ShardPlan& shard,
+Result<ExpertTables> ExpertTables::make(const ModelConfig& config, const ModelPartition& partition,
                                         Device& device) {
   ExpertTables tables;
   tables.num_experts_ = config.n_routed_experts;
-  const std::int64_t E = config.n_routed_experts, P = shard.num_expert_slots;
+  const std::int64_t E = config.n_routed_experts, P = partition.num_expert_slots;
   const int layers = config.num_hidden_layers + config.num_nextn_predict_layers;
   const auto bytes = static_cast<std::size_t>(layers * (E + 1 + P) * size_of(DType::kI32));
   tables.memory_ = device.allocate(bytes);
@@ -26,7 +26,7 @@ Result<ExpertTables> ExpertTables::make(const ModelConfig& config, const ShardPl
     Layer& layer = tables.layers_.emplace_back();
     layer.first = take(E + 1);
     layer.copies = take(P);
-    tables.set(i, shard.slots_of(i, config.n_routed_experts), device);
+    tables.set(i, partition.slots_of(i, config.n_routed_experts), device);
   }
   return tables;
 }

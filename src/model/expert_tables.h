@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "tensor/device.h"
 #include "tensor/tensor.h"
 
@@ -17,8 +17,8 @@ class ExpertTables {
     Tensor copies = {};  // [slots] i32: PickCopiesArgs
   };
 
-  // The tables of all layers of `config`, MTP layers included, with the slots of `shard`.
-  static Result<ExpertTables> make(const ModelConfig& config, const ShardPlan& shard,
+  // The tables of all layers of `config`, MTP layers included, with the slots of `partition`.
+  static Result<ExpertTables> make(const ModelConfig& config, const ModelPartition& partition,
                                    Device& device);
 
   const Layer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }

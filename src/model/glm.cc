@@ -89,7 +89,7 @@ void Pass::head(const Tensor& norm, const Tensor& rows, const Tensor& hidden,
 void Pass::attention(int layer, const LayerWeights& of_layer, const LayerChoices& choices) {
   const AttentionWeights& weights = of_layer.attention;
   const Arena::Scope scope(arena);
-  const AttentionDims dims = attention_dims(m.config, m.shard.heads.count);
+  const AttentionDims dims = attention_dims(m.config, m.partition.heads.count);
   const LayerCache& cache = m.kv.layer(layer);
   const std::int64_t T = stream.x.dim(0);
   const Tensor q = arena.take_padded(
@@ -166,13 +166,13 @@ void Pass::feed_forward(int layer, const LayerWeights& weights, const LayerChoic
 
 void Pass::send(int to, const Tensor& routed) {
   m.mesh.pp->send(residual(), to);
-  if (!m.config.layers[m.shard.layers.end].has_indexer) m.mesh.pp->send(selected, to);
+  if (!m.config.layers[m.partition.layers.end].has_indexer) m.mesh.pp->send(selected, to);
   if (routed && routed.size() > 0) m.mesh.pp->send(routed, to);
 }
 
 void Pass::receive(int from, const Tensor& routed) {
   m.mesh.pp->recv(stream.x, from);
-  if (!m.config.layers[m.shard.layers.begin].has_indexer) m.mesh.pp->recv(selected, from);
+  if (!m.config.layers[m.partition.layers.begin].has_indexer) m.mesh.pp->recv(selected, from);
   if (routed && routed.size() > 0) m.mesh.pp->recv(routed, from);
 }
 
@@ -180,16 +180,17 @@ void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
   const Arena::Scope scope(arena);
   const int layers = m.config.num_hidden_layers;
   const std::int64_t T = args.token_ids.dim(0);
-  const std::int64_t before = T * m.config.num_moe_layers_before(m.shard.layers.begin);
+  const std::int64_t before = T * m.config.num_moe_layers_before(m.partition.layers.begin);
   Tensor earlier, own;
   if (args.routed) {
     earlier = args.routed.slice(0, 0, before);
     own = args.routed.slice(0, before, args.routed.dim(0) - before);
   }
   Pass pass(m, args.batch, T, arena);
-  m.shard.is_first() ? pass.embed(args.token_ids) : pass.receive(m.shard.stage - 1, earlier);
-  pass.layers(m.shard.layers, own, args.taps);
-  if (!m.shard.is_last()) return pass.send(m.shard.stage + 1, args.routed);
+  m.partition.is_first() ? pass.embed(args.token_ids)
+                         : pass.receive(m.partition.stage - 1, earlier);
+  pass.layers(m.partition.layers, own, args.taps);
+  if (!m.partition.is_last()) return pass.send(m.partition.stage + 1, args.routed);
   if (args.taps && args.taps->residual) args.taps->residual(layers, pass.residual());
   m.activity.begin("head");
   pass.head(m.weights.norm, args.logit_rows, args.hidden, args.logits);

@@ -18,7 +18,7 @@ class ExpertTables;
 struct Model {
   Ops& ops;
   Mesh mesh;
-  const ShardPlan& shard;
+  const ModelPartition& partition;
   const ModelConfig& config;
   const ModelWeights& weights;
   KvStore& kv;

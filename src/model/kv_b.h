@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "model/config.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "model/tensor_table.h"
 #include "tensor/device.h"
 

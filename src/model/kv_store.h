@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "ops/kv_layout.h"
 #include "tensor/device.h"
 

@@ -29,7 +29,7 @@ MoeRouteArgs to_slots(const Model& m, const OwnRows& own, const MoeRouteArgs& ro
                      .copies = table.copies,
                      .slots = slots});
   MoeRouteArgs by_slot = routed;
-  by_slot.offsets = arena.take(DType::kI32, {m.shard.num_expert_slots + 1});
+  by_slot.offsets = arena.take(DType::kI32, {m.partition.num_expert_slots + 1});
   m.ops.permute(
       {.ids = slots, .rows = by_slot.rows, .offsets = by_slot.offsets, .places = by_slot.places});
   return by_slot;
@@ -39,8 +39,8 @@ void run(const Model& m, OwnRows own, Arena& arena) {
   Comm& ep = *m.mesh.ep;
   const std::int64_t T = own.args.x.dim(0), D = own.args.x.dim(1);
   const std::int64_t k = own.args.num_experts_per_tok;
-  const ExpertRange mine = m.shard.experts;
-  const int num_slots = m.shard.num_expert_slots;
+  const ExpertRange mine = m.partition.experts;
+  const int num_slots = m.partition.num_expert_slots;
   std::vector<std::int32_t> first;
   for (int r = 0; r < ep.size(); ++r) first.push_back(experts_of(num_slots, r, ep.size()).first);
   first.push_back(num_slots);
@@ -143,7 +143,7 @@ void moe_over_ranks(const Model& m, const BatchView& batch, int layer, const Moe
                     Arena& arena) {
   const Arena::Scope scope(arena);
   const std::int64_t T = args.x.dim(0);
-  const std::int64_t all = m.shard.shape.dp > 1 ? batch.all_tokens : T;
+  const std::int64_t all = m.partition.shape.dp > 1 ? batch.all_tokens : T;
   GLINT_CHECK(all >= T, "the plan does not say how many tokens all ranks have");
   OwnRows own = {
       .args = args, .positions = batch.positions, .layer = layer, .all = all, .out = args.delta};

@@ -3,7 +3,7 @@
 
 #include "comm/comm.h"
 #include "model/expert_slots.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "ops/blocks/weights.h"
 #include "tensor/arena.h"
 

@@ -10,18 +10,18 @@ namespace {
 
 class Maker {
  public:
-  Maker(const ModelConfig& config, const ShardPlan& shard, const NullWeightOptions& options,
-        Device& device)
-      : c_(config), shard_(shard), o_(options), device_(device) {}
+  Maker(const ModelConfig& config, const ModelPartition& partition,
+        const NullWeightOptions& options, Device& device)
+      : c_(config), partition_(partition), o_(options), device_(device) {}
 
   ModelWeights make() {
     fill(weights_, [](const ModelTensor&) { return true; });
     for (int slice = 1; slice < o_.slices; ++slice) {
       fill(weights_.slices.emplace_back(),
-           [&](const ModelTensor& tensor) { return is_summed(tensor, shard_); });
+           [&](const ModelTensor& tensor) { return is_summed(tensor, partition_); });
     }
     filling_ = &weights_;
-    if (shard_.is_last() && !weights_.lm_head) {  // tied to the embedding
+    if (partition_.is_last() && !weights_.lm_head) {  // tied to the embedding
       weights_.lm_head = {.rows = weights_.embed_tokens.dim(0),
                           .cols = c_.hidden_size,
                           .data = weights_.embed_tokens,
@@ -34,13 +34,13 @@ class Maker {
   template <class Wanted>
   void fill(ModelWeights& to, Wanted wanted) {
     to.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
-    if (o_.with_mtp && shard_.is_last()) {
+    if (o_.with_mtp && partition_.is_last()) {
       to.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
     }
     to.tensors = model_tensors(c_);
     filling_ = &to;
     for (const ModelTensor& tensor : to.tensors) {
-      to.is_held.push_back(shard_.holds(tensor, c_, o_.with_mtp) && wanted(tensor));
+      to.is_held.push_back(partition_.holds(tensor, c_, o_.with_mtp) && wanted(tensor));
       if (!to.is_held.back()) continue;
       std::visit([&](auto held) { make(tensor, held); }, tensor.held(to));
     }
@@ -50,10 +50,10 @@ class Maker {
   std::int64_t rows_of(const ModelTensor& t) const {
     const bool cut = t.split == Split::kRows || t.split == Split::kHeads ||
                      t.split == Split::kVocab || t.split == Split::kExpertRows;
-    return cut && !shard_.is_whole(t) ? share(t.rows) : t.rows;
+    return cut && !partition_.is_whole(t) ? share(t.rows) : t.rows;
   }
   std::int64_t cols_of(const ModelTensor& t) const {
-    return is_summed(t, shard_) ? ceil_div(share(t.cols), o_.slices) : t.cols;
+    return is_summed(t, partition_) ? ceil_div(share(t.cols), o_.slices) : t.cols;
   }
   int id_of(const ModelTensor& tensor) const {
     return static_cast<int>(&tensor - filling_->tensors.data());
@@ -96,7 +96,7 @@ class Maker {
     *to = weight(o_.format(t), rows_of(t), cols_of(t), id_of(t));
   }
   void make(const ModelTensor& t, WeightStack* to) {
-    *to = stack(o_.format(t), shard_.experts.count, rows_of(t), cols_of(t), id_of(t));
+    *to = stack(o_.format(t), partition_.experts.count, rows_of(t), cols_of(t), id_of(t));
   }
   // As split_kv_b leaves them.
   void make(const ModelTensor& t, KvHalves halves) {
@@ -114,7 +114,7 @@ class Maker {
   }
 
   const ModelConfig& c_;
-  const ShardPlan& shard_;
+  const ModelPartition& partition_;
   const NullWeightOptions& o_;
   Device& device_;
   ModelWeights weights_;
@@ -123,9 +123,9 @@ class Maker {
 
 }  // namespace
 
-ModelWeights null_weights(const ModelConfig& config, const ShardPlan& shard,
+ModelWeights null_weights(const ModelConfig& config, const ModelPartition& partition,
                           const NullWeightOptions& options, Device& device) {
-  return Maker(config, shard, options, device).make();
+  return Maker(config, partition, options, device).make();
 }
 
 }  // namespace glint

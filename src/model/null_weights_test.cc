@@ -12,9 +12,9 @@ ModelConfig glm5() { return read_config(GLINT_SOURCE_DIR "/tests/data/configs/gl
 
 std::int64_t bytes_on(const ModelConfig& config, Release release, int tp, MeshShape shape) {
   NullDevice device;
-  const ShardPlan shard = plan_shard(config, shape, 0).value();
+  const ModelPartition partition = plan_partition(config, shape, 0).value();
   ModelWeights weights = null_weights(
-      config, shard,
+      config, partition,
       {.format = [&](const ModelTensor& t) { return format_in(release, t, config); }, .tp = tp},
       device);
   return bytes_of(weights);

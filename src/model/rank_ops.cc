@@ -5,12 +5,12 @@
 
 namespace glint {
 
-std::unique_ptr<Ops> ops_of_rank(std::unique_ptr<Ops> ops, const ShardPlan& shard, Comm& tp,
-                                 Comm& cp, ModelWeights& weights) {
-  if (shard.is_divided()) {
-    ops = std::make_unique<DividedOps>(std::move(ops), shard, tp, weights);
+std::unique_ptr<Ops> ops_of_rank(std::unique_ptr<Ops> ops, const ModelPartition& partition,
+                                 Comm& tp, Comm& cp, ModelWeights& weights) {
+  if (partition.is_divided()) {
+    ops = std::make_unique<DividedOps>(std::move(ops), partition, tp, weights);
   }
-  if (shard.shape.cp > 1) ops = std::make_unique<ContextOps>(std::move(ops), cp);
+  if (partition.shape.cp > 1) ops = std::make_unique<ContextOps>(std::move(ops), cp);
   return ops;
 }
 

@@ -19,10 +19,10 @@ class Finder {
   Result<ModelWeights> find() {
     prefetch();
     GLINT_TRY_STATUS(fill(weights_, 0));
-    for (int slice = 1; options_.shard && slice < options_.shard->own_slices(); ++slice) {
+    for (int slice = 1; options_.partition && slice < options_.partition->own_slices(); ++slice) {
       GLINT_TRY_STATUS(fill(weights_.slices.emplace_back(), slice));
     }
-    const bool needs_head = !options_.shard || options_.shard->is_last();
+    const bool needs_head = !options_.partition || options_.partition->is_last();
     if (needs_head &&
         !weights_.lm_head) {  // tied, but a head that is there all the same is the one to use
       const char* name = checkpoint_.has_weight("lm_head") ? "lm_head" : "model.embed_tokens";
@@ -41,13 +41,14 @@ class Finder {
   // Loads all that this rank has of the first slice, or what another slice has beside it.
   Status fill(ModelWeights& to, int slice) {
     to.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
-    if (options_.with_mtp && (!options_.shard || options_.shard->is_last())) {
+    if (options_.with_mtp && (!options_.partition || options_.partition->is_last())) {
       to.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
     }
     to.tensors = model_tensors(c_);
     filling_ = &to, slice_ = slice;
     for (const ModelTensor& tensor : to.tensors) {
-      to.is_held.push_back(is_mine(tensor) && (slice == 0 || is_summed(tensor, *options_.shard)));
+      to.is_held.push_back(is_mine(tensor) &&
+                           (slice == 0 || is_summed(tensor, *options_.partition)));
       if (!to.is_held.back()) continue;
       GLINT_TRY_STATUS(std::visit([&](auto held) { return load(tensor, held); }, tensor.held(to)));
     }
@@ -55,8 +56,8 @@ class Finder {
   }
 
   bool is_mine(const ModelTensor& tensor) const {
-    if (!options_.shard) return options_.with_mtp || !c_.is_mtp(tensor.layer);
-    return options_.shard->holds(tensor, c_, options_.with_mtp);
+    if (!options_.partition) return options_.with_mtp || !c_.is_mtp(tensor.layer);
+    return options_.partition->holds(tensor, c_, options_.with_mtp);
   }
 
   // These tensors lie scattered over the files: the disk is asked for all of them at once.
@@ -101,10 +102,10 @@ class Finder {
 
   Status load(const ModelTensor& tensor, WeightStack* experts) {
     std::vector<Weight>& list = filling_->lists.emplace_back();
-    const ShardPlan* const shard = options_.shard;
-    const ExpertRange mine = shard ? shard->experts : ExpertRange{0, tensor.num_experts};
-    const ExpertSlots slots = shard ? shard->slots_of(tensor.layer, tensor.num_experts)
-                                    : first_slots(tensor.num_experts, tensor.num_experts);
+    const ModelPartition* const partition = options_.partition;
+    const ExpertRange mine = partition ? partition->experts : ExpertRange{0, tensor.num_experts};
+    const ExpertSlots slots = partition ? partition->slots_of(tensor.layer, tensor.num_experts)
+                                        : first_slots(tensor.num_experts, tensor.num_experts);
     for (int slot = mine.first; slot < mine.first + mine.count; ++slot) {
       GLINT_TRY(Weight weight, matrix(tensor, slots[static_cast<std::size_t>(slot)]));
       list.push_back(std::move(weight));
@@ -115,7 +116,8 @@ class Finder {
 
   Status load(const ModelTensor& tensor, KvHalves halves) {
     GLINT_TRY(const Weight kv_b, whole(tensor, 0));
-    HeadRange heads = options_.shard ? options_.shard->heads : HeadRange{0, c_.num_attention_heads};
+    HeadRange heads =
+        options_.partition ? options_.partition->heads : HeadRange{0, c_.num_attention_heads};
     if (is_of_rank()) heads.first = 0;
     GLINT_TRY_STATUS(
         split_kv_b(kv_b, {c_, heads, options_.activations, pool_, weights_.owned}, halves));
@@ -128,8 +130,8 @@ class Finder {
   // All that the checkpoint has of it.
   Result<Weight> stored(const ModelTensor& tensor, const std::string& name) {
     std::int64_t rows = tensor.rows, cols = tensor.cols;
-    if (is_of_rank() && !options_.shard->is_whole(tensor)) {
-      (is_summed(tensor, *options_.shard) ? cols : rows) /= options_.shard->shape.tp;
+    if (is_of_rank() && !options_.partition->is_whole(tensor)) {
+      (is_summed(tensor, *options_.partition) ? cols : rows) /= options_.partition->shape.tp;
     }
     return checkpoint_.weight(name, rows, cols);
   }
@@ -148,9 +150,9 @@ class Finder {
     return cut(all, tensor, slice_);
   }
   Result<Weight> cut(const Weight& all, const ModelTensor& tensor, int slice) {
-    if (!options_.shard || is_of_rank()) return all;
+    if (!options_.partition || is_of_rank()) return all;
     GLINT_TRY(const Weight part,
-              part_of(all, tensor, *options_.shard, slice, {pool_, filling_->owned}));
+              part_of(all, tensor, *options_.partition, slice, {pool_, filling_->owned}));
     check_weight(tensor.name.c_str(), part);
     return part;
   }

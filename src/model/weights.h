@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "model/tensor_table.h"
 #include "ops/blocks/weights.h"
 #include "ops/capabilities.h"
@@ -46,8 +46,9 @@ struct ModelWeights {
   // All that the configuration implies (model_tensors): Weight::id is an index of it.
   std::vector<ModelTensor> tensors = {};
   std::vector<bool> is_held = {};  // of each: false on other ranks, and where nothing was loaded
-  // Where sums are cut in more slices than there are ranks (ShardPlan::own_slices), this has the
-  // first of its slices of every matrix that is_summed(), and these the others and nothing else.
+  // Where sums are cut in more slices than there are ranks (ModelPartition::own_slices), this has
+  // the first of its slices of every matrix that is_summed(), and these the others and nothing
+  // else.
   std::vector<ModelWeights> slices = {};
 
   // The head is the embedding's tensor, and has its id.
@@ -75,13 +76,13 @@ struct WeightOptions {
   // The type of kv_b_proj's halves where they cannot keep its format (kv_b.h).
   DType activations = DType::kBF16;
   bool with_mtp = true;
-  const ShardPlan* shard = nullptr;  // null: all of the model
+  const ModelPartition* partition = nullptr;  // null: all of the model
 };
 
 // Finds every weight of the model, or of a rank's part of it, in host memory and checks its shape;
 // reads no weight but kv_b_proj, and what it has to copy to cut
 // it (cut_weight.h). Fails with one sentence that names the tensor. `checkpoint` must
-// outlive the result; if it is of a rank, that is `options.shard`, with a slice a rank.
+// outlive the result; if it is of a rank, that is `options.partition`, with a slice a rank.
 Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
                                   const WeightOptions& options, ThreadPool& pool);
 

@@ -55,8 +55,9 @@ Status add_memory(const ModelConfig& config, Deployment& d) {
         o.layout.ep > 1 ? one.weights[static_cast<std::size_t>(TensorRole::kRoutedExpert)] : 0;
     d.all_weights += (one.weight_bytes() - dealt) * ranks;
     if (dealt > 0) {
-      GLINT_TRY(const ShardPlan shard, shard_of(config, o.layout, static_cast<int>(stage)));
-      d.all_weights += dealt / shard.experts.count * config.n_routed_experts;
+      GLINT_TRY(const ModelPartition partition,
+                partition_of(config, o.layout, static_cast<int>(stage)));
+      d.all_weights += dealt / partition.experts.count * config.n_routed_experts;
     }
     d.all_pages += one.page;
     largest_page = std::max(largest_page, one.page);

@@ -51,12 +51,12 @@ double exchange(double tokens, int ranks, const ModelConfig& c, const DeviceMode
          tokens * other_places(hosts, c.num_experts_per_tok) * row / device.network;
 }
 
-double collectives(const ShardPlan& shard, const ModelConfig& c, const MeshShape& l,
+double collectives(const ModelPartition& partition, const ModelConfig& c, const MeshShape& l,
                    const PassShape& shape, const DeviceModel& device) {
   const double T = shape.tokens, H = static_cast<double>(c.hidden_size);
   const bool exchanges = l.ep > 1 && l.dp > 1;
   double seconds = 0;
-  for (int i = shard.layers.begin; i < shard.layers.end; ++i) {
+  for (int i = partition.layers.begin; i < partition.layers.end; ++i) {
     const bool dense = c.layers[static_cast<std::size_t>(i)].is_dense();
     if (l.tp > 1) seconds += all_reduce(2 * T * H, l.tp, device);  // after attention
     if (exchanges && !dense) {
@@ -65,8 +65,8 @@ double collectives(const ShardPlan& shard, const ModelConfig& c, const MeshShape
       seconds += all_reduce(2 * T * H, l.tp, device);
     }
   }
-  if (shard.is_last()) return seconds;
-  const bool in_host = (shard.stage + 1) * l.tp * l.dp % device.per_host != 0;
+  if (partition.is_last()) return seconds;
+  const bool in_host = (partition.stage + 1) * l.tp * l.dp % device.per_host != 0;
   return seconds + (in_host ? kLatency + 4 * T * H / device.link
                             : kNetworkLatency + 4 * T * H / device.network);
 }
@@ -99,7 +99,7 @@ void add_stage(const StepTrial& trial, const ModelConfig& config, const TrialOpt
   for (const auto& [key, work] : classes) {
     seconds += std::max(work.bytes / device.bandwidth, work.math);
   }
-  const double between = collectives(trial.shard(), config, options.shape, shape, device);
+  const double between = collectives(trial.partition(), config, options.shape, shape, device);
   floor.seconds += seconds + between;
   floor.collectives += between;
   if (seconds + between > floor.slowest) {

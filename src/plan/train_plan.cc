@@ -5,7 +5,7 @@
 
 #include "base/ceil_div.h"
 #include "base/str.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 namespace glint {
 namespace {
@@ -72,7 +72,7 @@ class Planner {
   }
 
   int first_layer(int stage) const { return stage * plan_.stage_layers.front(); }
-  ShardPlan shard_of(int stage) const {
+  ModelPartition partition_of(int stage) const {
     const int first = first_layer(stage);
     return {.shape = {.pp = l_.pp},
             .stage = stage,
@@ -81,9 +81,9 @@ class Planner {
 
   Held held(int stage, bool with_mtp) const {
     Held held;
-    const ShardPlan shard = shard_of(stage);
+    const ModelPartition partition = partition_of(stage);
     for (const ModelTensor& tensor : model_tensors(c_)) {
-      if (!shard.holds(tensor, c_, with_mtp)) continue;
+      if (!partition.holds(tensor, c_, with_mtp)) continue;
       const auto all = static_cast<double>(tensor.parameters());
       if (tensor.num_experts > 0) {
         held.experts += all / (l_.ep * l_.etp);
@@ -160,7 +160,7 @@ class Planner {
 
   Status plan_engine() {
     const MeshShape trainer = l_.shape();
-    plan_.options.on_trainer = o_.on_trainer && plan_shard(c_, trainer, 0).ok();
+    plan_.options.on_trainer = o_.on_trainer && plan_partition(c_, trainer, 0).ok();
     if (o_.on_trainer) plan_.options.engine_gpus = l_.gpus;
     const int W = o_.engine_gpus;
     if (W < 1 || l_.gpus % W != 0) {

@@ -45,7 +45,7 @@ class Drafter {
   void keep_seed(const StepOutput& out, std::int64_t slice, const Rows& rows);
   std::vector<StepRows> empty_shards() const {
     return std::vector<StepRows>(
-        static_cast<std::size_t>(model_.shard().shape.num_sequence_shards()));
+        static_cast<std::size_t>(model_.partition().shape.num_sequence_shards()));
   }
 
   LoadedModel& model_;

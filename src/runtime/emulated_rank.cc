@@ -41,9 +41,9 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
             " cannot be emulated alone; give the size of a tensor-parallel group, tp=N"));
   }
   std::unique_ptr<EmulatedRank> rank(new EmulatedRank(config, options, ops));
-  GLINT_TRY(rank->shard_, shard_of(config, shape, 0));
+  GLINT_TRY(rank->partition_, partition_of(config, shape, 0));
   Device& device = ops.device();
-  GLINT_TRY(rank->weights_, make_up_weights(config, rank->shard_,
+  GLINT_TRY(rank->weights_, make_up_weights(config, rank->partition_,
                                             {.format = options.format,
                                              .tp = shape.tp,
                                              .activations = options.numbers.activations},
@@ -53,7 +53,7 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
                                        .index = options.numbers.index,
                                        .num_pages = num_pages,
                                        .with_mtp = false,
-                                       .layers = rank->shard_.layers},
+                                       .layers = rank->partition_.layers},
                                       device));
   rank->kv_.emplace(std::move(kv));
   GLINT_TRY(rank->rope_,
@@ -62,7 +62,7 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
 }
 
 Model EmulatedRank::model() {
-  return {ops_, {}, shard_, config_, weights_, *kv_, options_.numbers.activations, activity_};
+  return {ops_, {}, partition_, config_, weights_, *kv_, options_.numbers.activations, activity_};
 }
 
 std::int64_t EmulatedRank::weight_bytes() const {

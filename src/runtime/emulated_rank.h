@@ -48,7 +48,7 @@ class EmulatedRank {
   const ModelConfig config_;
   const TrialOptions options_;
   Ops& ops_;
-  ShardPlan shard_;
+  ModelPartition partition_;
   ModelWeights weights_;
   std::optional<KvStore> kv_;
   Activity activity_;

@@ -10,14 +10,14 @@ constexpr double kGain = 1.05;
 
 }  // namespace
 
-ExpertBalancer::ExpertBalancer(const ShardPlan& shard, ExpertBalancerOptions options)
+ExpertBalancer::ExpertBalancer(const ModelPartition& partition, ExpertBalancerOptions options)
     : options_(std::move(options)),
-      num_ranks_(shard.shape.ep),
-      first_(first_slots(options_.num_experts, shard.num_expert_slots)),
+      num_ranks_(partition.shape.ep),
+      first_(first_slots(options_.num_experts, partition.num_expert_slots)),
       seen_(options_.layers.size() * static_cast<std::size_t>(options_.num_experts)) {
   places_.num_ranks = num_ranks_;
   for (const int layer : options_.layers) {
-    places_.slots.push_back(shard.slots_of(layer, options_.num_experts));
+    places_.slots.push_back(partition.slots_of(layer, options_.num_experts));
   }
 }
 

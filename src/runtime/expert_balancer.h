@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "engine/executor.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 namespace glint {
 
@@ -28,7 +28,7 @@ class ExpertBalancer {
   // Tokens that each expert got since the start: [layers, num_experts].
   using Load = std::function<std::vector<std::uint64_t>()>;
 
-  ExpertBalancer(const ShardPlan& shard, ExpertBalancerOptions options);
+  ExpertBalancer(const ModelPartition& partition, ExpertBalancerOptions options);
 
   // Before each step: what moves first, if anything does.
   std::optional<Move> before_step(const Load& load);

@@ -6,7 +6,7 @@ namespace glint {
 namespace {
 
 // Two ranks of four slots; six experts in layers 1 and 3.
-ShardPlan two_ranks() {
+ModelPartition two_ranks() {
   return {.shape = {.ep = 2, .dp = 2, .moves_experts = true, .redundant_experts = 2},
           .num_expert_slots = 8};
 }

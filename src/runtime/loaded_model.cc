@@ -78,16 +78,16 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   }
   m->config_ = opened->config;
   m->generation_ = opened->generation;
-  GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
+  GLINT_TRY(m->partition_, plan_partition(m->config_, options.shape, options.rank));
   Mesh& mesh = m->options_.mesh;
   m->ranks_.host_pp = mesh.pp;
-  m->ranks_.groups = DeviceGroups::join(m->backend(), mesh, m->shard_.is_divided());
-  if (mesh.pp != m->ranks_.host_pp && m->shard_.is_last()) {
+  m->ranks_.groups = DeviceGroups::join(m->backend(), mesh, m->partition_.is_divided());
+  if (mesh.pp != m->ranks_.host_pp && m->partition_.is_last()) {
     m->ranks_.staged_pp = std::make_unique<StagedComm>(*m->ranks_.host_pp, m->ops().device());
   }
   if (options.decorate_mesh) options.decorate_mesh(mesh);
   m->backend_.ops =
-      ops_of_rank(std::move(m->backend_.ops), m->shard_, *mesh.tp, *mesh.cp, m->weights_);
+      ops_of_rank(std::move(m->backend_.ops), m->partition_, *mesh.tp, *mesh.cp, m->weights_);
   GLINT_TRY_STATUS(m->backend().supports(dims_of(m->config_)));
   // The configuration's own needs are checked before the first weight is read.
   Capabilities need = all_capabilities("");
@@ -117,7 +117,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY(m->weights_, find_weights(*m->checkpoint_, m->config_,
                                       {.activations = options.numbers.activations,
                                        .with_mtp = m->has_mtp(),
-                                       .shard = &m->shard_},
+                                       .partition = &m->partition_},
                                       threads.pool()));
   m->load_stats_.held_bytes = bytes_of(m->weights_);
   add_needs(m->weights_, need);
@@ -141,7 +141,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
 Status LoadedModel::make_up_weights() {
   const auto start = std::chrono::steady_clock::now();
   options_.with_mtp = options_.with_mtp && config_.num_nextn_predict_layers > 0;
-  GLINT_TRY(weights_, glint::make_up_weights(config_, shard_,
+  GLINT_TRY(weights_, glint::make_up_weights(config_, partition_,
                                              {.format = formats_of(config_, *options_.dummy),
                                               .with_mtp = has_mtp(),
                                               .tp = options_.shape.tp,
@@ -201,7 +201,7 @@ Status LoadedModel::replace(Checkpoint next, Sources sources) {
   GLINT_TRY(ModelWeights weights, find_weights(*checkpoint, config_,
                                                {.activations = options_.numbers.activations,
                                                 .with_mtp = has_mtp(),
-                                                .shard = &shard_},
+                                                .partition = &partition_},
                                                threads.pool()));
   GLINT_TRY_STATUS(replace_weights(weights_, std::move(weights), load_stats_.placement, sources,
                                    backend(), threads.pool()));
@@ -238,7 +238,7 @@ Status LoadedModel::make_pages(int num_pages, std::int64_t max_seq_len) {
                                           .index = options_.numbers.index,
                                           .num_pages = num_pages,
                                           .with_mtp = !weights_.mtp.empty(),
-                                          .layers = shard_.layers},
+                                          .layers = partition_.layers},
                                          ops().device()));
   kv_.emplace(std::move(store));
   const std::int64_t positions =
@@ -349,7 +349,7 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
   StepOutput out;
   if (ranks_.followers) {
-    std::vector<StepRows> shards(static_cast<std::size_t>(shard_.shape.num_sequence_shards()));
+    std::vector<StepRows> shards(static_cast<std::size_t>(partition_.shape.num_sequence_shards()));
     shards.front() = rows;
     count_all_tokens(shards);
     out = step(shards, options);
@@ -380,7 +380,7 @@ StepOutput LoadedModel::run_own(const StepRows& rows, const StepOptions& options
 
 StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
                               std::span<const std::int32_t> selection) {
-  GLINT_CHECK(has_mtp() && shard_.is_last(), "a draft needs an MTP layer");
+  GLINT_CHECK(has_mtp() && partition_.is_last(), "a draft needs an MTP layer");
   tell({.kind = RankPass::Kind::kDraft,
         .shards = {rows},
         .selection = {selection.begin(), selection.end()}},

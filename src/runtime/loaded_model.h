@@ -52,7 +52,7 @@ class LoadedModel {
                                                    std::optional<OpenedModel> opened = {});
 
   const ModelConfig& config() const { return config_; }
-  const ShardPlan& shard() const { return shard_; }
+  const ModelPartition& partition() const { return partition_; }
   const GenerationConfig& generation() const { return generation_; }
   const ModelOptions& options() const { return options_; }
   const LoadStats& load_stats() const { return load_stats_; }
@@ -69,7 +69,7 @@ class LoadedModel {
   void set_followers(Followers* followers);
   bool is_leader() const { return ranks_.followers != nullptr; }
   // Whether this rank gets the logits of its passes.
-  bool has_logits() const { return is_leader() || shard_.is_last(); }
+  bool has_logits() const { return is_leader() || partition_.is_last(); }
   // Followers' state and restart; fine without any.
   Status ranks_state() const { return ranks_.followers ? ranks_.followers->state() : Ok{}; }
   Status restart_ranks();
@@ -168,7 +168,7 @@ class LoadedModel {
   Model model() {
     return {ops(),
             options_.mesh,
-            shard_,
+            partition_,
             config_,
             weights_,
             *kv_,
@@ -233,7 +233,7 @@ class LoadedModel {
     std::function<void()> record_again = {};     // graphs, after a restart
   } ranks_;
   ModelConfig config_;
-  ShardPlan shard_;
+  ModelPartition partition_;
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;

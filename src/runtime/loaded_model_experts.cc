@@ -7,27 +7,27 @@
 namespace glint {
 
 Status LoadedModel::prepare_moves() {
-  if (!shard_.shape.moves_experts) return Ok{};
+  if (!partition_.shape.moves_experts) return Ok{};
   const auto check = [](const LayerWeights& layer) {
     return layer.moe.gate ? check_movable(layer.moe) : Status(Ok{});
   };
   for (const LayerWeights& layer : weights_.layers) GLINT_TRY_STATUS(check(layer));
   for (const MtpWeights& mtp : weights_.mtp) GLINT_TRY_STATUS(check(mtp.layer));
-  GLINT_TRY(moves_.tables, ExpertTables::make(config_, shard_, ops().device()));
+  GLINT_TRY(moves_.tables, ExpertTables::make(config_, partition_, ops().device()));
   return Ok{};
 }
 
 void LoadedModel::move_experts(int layer, const ExpertSlots& slots) {
   const auto i = static_cast<std::size_t>(layer);
   GLINT_CHECK(moves_.tables && layer >= 0 && layer < config_.num_hidden_layers &&
-                  !config_.layers[i].is_dense() && std::ssize(slots) == shard_.num_expert_slots,
+                  !config_.layers[i].is_dense() && std::ssize(slots) == partition_.num_expert_slots,
               "there are no such experts to move");
   if (ranks_.followers)
     ranks_.followers->start({.kind = RankPass::Kind::kMoveExperts, .slots = slots, .layer = layer});
-  const ExpertSlots before = shard_.slots_of(layer, config_.n_routed_experts);
-  shard_.moved.resize(static_cast<std::size_t>(config_.num_hidden_layers));
-  shard_.moved[i] = slots;
-  if (!shard_.layers.holds(layer)) return;
+  const ExpertSlots before = partition_.slots_of(layer, config_.n_routed_experts);
+  partition_.moved.resize(static_cast<std::size_t>(config_.num_hidden_layers));
+  partition_.moved[i] = slots;
+  if (!partition_.layers.holds(layer)) return;
   activity_.begin("move_experts", layer);
   glint::move_experts({before, slots}, weights_.layers[i].moe, *options_.mesh.ep, moves_.arena);
   moves_.tables->set(layer, slots, ops().device());
@@ -36,14 +36,14 @@ void LoadedModel::move_experts(int layer, const ExpertSlots& slots) {
 
 // Moves the experts back to the slots in which they were loaded.
 Status LoadedModel::undo_moves() {
-  if (shard_.moved.empty()) return Ok{};
-  std::vector<ExpertSlots> moved = std::exchange(shard_.moved, {});
+  if (partition_.moved.empty()) return Ok{};
+  std::vector<ExpertSlots> moved = std::exchange(partition_.moved, {});
   if (Status read = is_made_up() ? Ok{} : take_weights(options_.dir); !read.ok()) {
-    shard_.moved = std::move(moved);  // for the next try
+    partition_.moved = std::move(moved);  // for the next try
     return read;
   }
   for (int i = 0; i < config_.num_hidden_layers; ++i) {
-    moves_.tables->set(i, shard_.slots_of(i, config_.n_routed_experts), ops().device());
+    moves_.tables->set(i, partition_.slots_of(i, config_.n_routed_experts), ops().device());
   }
   return Ok{};
 }

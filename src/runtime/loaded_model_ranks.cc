@@ -57,7 +57,7 @@ void keep_last_pieces(std::span<const StepRows> groups, std::span<const StepRows
 void LoadedModel::set_followers(Followers* followers) {
   ranks_.followers = followers;
   ranks_.results.reset();
-  if (followers && shard_.shape.pp > 1)
+  if (followers && partition_.shape.pp > 1)
     ranks_.results = std::make_unique<StageResults>(*ranks_.host_pp, ops().device());
 }
 
@@ -83,7 +83,7 @@ Status LoadedModel::on_all(RankPass pass, const std::function<Status()>& own) {
 
 void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
   if (!ranks_.followers) return;
-  GLINT_CHECK(pass.shards.empty() || std::ssize(pass.shards) == shard_.shape.dp,
+  GLINT_CHECK(pass.shards.empty() || std::ssize(pass.shards) == partition_.shape.dp,
               "followers run the rows of all shards");
   pass.hidden.assign(hidden.on_host.begin(), hidden.on_host.end());
   pass.hidden_rows.assign(hidden.rows.begin(), hidden.rows.end());
@@ -103,10 +103,10 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
                                Arena& arena) {
   const Mesh& mesh = options_.mesh;
   const std::int64_t all_rows = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-  if (shard_.tp_rank > 0) return {};
+  if (partition_.tp_rank > 0) return {};
   Tensor all = mine;
-  if (shard_.is_last()) {
-    const auto own = static_cast<std::size_t>(shard_.shard);
+  if (partition_.is_last()) {
+    const auto own = static_cast<std::size_t>(partition_.shard);
     if (own > 0) {
       if (rows[own] > 0) mesh.dp->send(mine, 0);
       return {};
@@ -119,11 +119,11 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
         if (rows[s] > 0) mesh.dp->recv(all.slice(0, begin, rows[s]), static_cast<int>(s));
       }
     }
-    if (shard_.is_first()) return all ? all : arena.take(type.dtype, {0, type.width});
+    if (partition_.is_first()) return all ? all : arena.take(type.dtype, {0, type.width});
     if (all_rows > 0) (ranks_.staged_pp ? *ranks_.staged_pp : *ranks_.host_pp).send(all, 0);
     return {};
   }
-  if (shard_.shard > 0 || !shard_.is_first()) return {};
+  if (partition_.shard > 0 || !partition_.is_first()) return {};
   all = arena.take(type.dtype, {all_rows, type.width});
   ranks_.results->receive(all);
   return all;
@@ -131,8 +131,8 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
 
 // The rows of each shard of groups that share sequences.
 std::vector<StepRows> LoadedModel::divide(std::span<const StepRows> groups) const {
-  const int members = shard_.shape.cp;
-  GLINT_CHECK(std::ssize(groups) == shard_.shape.num_sequence_shards(), "rows of other shards");
+  const int members = partition_.shape.cp;
+  GLINT_CHECK(std::ssize(groups) == partition_.shape.num_sequence_shards(), "rows of other shards");
   if (members == 1) return {groups.begin(), groups.end()};
   std::vector<StepRows> shards;
   for (const StepRows& group : groups) {
@@ -146,7 +146,7 @@ std::vector<StepRows> LoadedModel::divide(std::span<const StepRows> groups) cons
 }
 
 LoadedModel::RowPlace LoadedModel::place_of(int group, std::int64_t row) const {
-  const int members = shard_.shape.cp;
+  const int members = partition_.shape.cp;
   if (members == 1) return {.shard = group, .row = row, .count = std::int64_t{1} << 32};
   const std::int64_t rows = last_.rows[static_cast<std::size_t>(group)];
   int member = 0;
@@ -171,7 +171,7 @@ std::vector<StepRows> LoadedModel::tell_step(std::span<const StepRows> groups,
 
 void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions& options) {
   const std::vector<StepRows> shards = tell_step(groups, options);
-  run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
+  run_own(shards[static_cast<std::size_t>(partition_.shard)], options);
   const auto sum = [&](auto of) {
     const std::vector<std::int64_t> counts = count(shards, of);
     return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
@@ -201,8 +201,8 @@ StepOutput LoadedModel::step(std::span<const StepRows> groups, const StepOptions
 
 StepOutput LoadedModel::step_of(std::span<const StepRows> shards, const StepOptions& options) {
   StepOptions own = options;
-  if (shard_.shape.ep > 1) own.shards = shards;
-  StepOutput out = run_own(shards[static_cast<std::size_t>(shard_.shard)], own);
+  if (partition_.shape.ep > 1) own.shards = shards;
+  StepOutput out = run_own(shards[static_cast<std::size_t>(partition_.shard)], own);
   Arena& arena = step_.arena;
   out.device_logits =
       bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
@@ -222,17 +222,17 @@ StepOutput LoadedModel::draft(std::span<const StepRows> groups, const HiddenRows
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
   std::vector<StepRows> shards;
   std::vector<std::int32_t> rows(target.rows.begin(), target.rows.end());
-  if (shard_.shape.cp == 1 || rows.empty()) {
+  if (partition_.shape.cp == 1 || rows.empty()) {
     shards = divide(groups);
   } else {
     // Each shard runs the rows whose states it has.
     std::size_t at = 0;
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      std::vector<std::int64_t> ends(static_cast<std::size_t>(shard_.shape.cp));
+      std::vector<std::int64_t> ends(static_cast<std::size_t>(partition_.shape.cp));
       for (std::size_t i = 0; i < groups[g].tokens.size(); ++i, ++at) {
         const RowPlace place = place_of(static_cast<int>(g), rows[at]);
         rows[at] = static_cast<std::int32_t>(place.row);
-        for (std::size_t m = static_cast<std::size_t>(place.shard % shard_.shape.cp);
+        for (std::size_t m = static_cast<std::size_t>(place.shard % partition_.shape.cp);
              m < ends.size(); ++m)
           ++ends[m];
       }
@@ -254,7 +254,7 @@ StepOutput LoadedModel::draft(std::span<const StepRows> groups, const HiddenRows
 StepOutput LoadedModel::draft_of(std::span<const StepRows> shards, const HiddenRows& target,
                                  std::span<const std::int32_t> selection) {
   // This shard's among the rows of all.
-  const auto own = static_cast<std::size_t>(shard_.shard);
+  const auto own = static_cast<std::size_t>(partition_.shard);
   std::size_t begin = 0;
   for (std::size_t s = 0; s < own; ++s) begin += shards[s].tokens.size();
   const std::size_t rows = shards[own].tokens.size();
@@ -263,7 +263,7 @@ StepOutput LoadedModel::draft_of(std::span<const StepRows> shards, const HiddenR
   };
   Arena& arena = draft_.begin();
   StepOutput out = {.vocab = config_.vocab_size};
-  if (shard_.is_last()) {
+  if (partition_.is_last()) {
     out = draft_own(
         shards[own],
         {.rows = part(target.rows, 1), .on_host = part(target.on_host, hidden_row_bytes())},
@@ -287,10 +287,10 @@ Tensor LoadedModel::logits_of(const HiddenRows& hidden, int shard) {
   if (!hidden.on_host.empty())
     rows = std::ssize(hidden.on_host) / static_cast<std::int64_t>(hidden_row_bytes());
   Tensor logits;
-  if (shard_.shard == shard && shard_.is_last()) {
+  if (partition_.shard == shard && partition_.is_last()) {
     logits = gather_logits(model(), run_head(model(), place(hidden, arena), arena), arena);
   }
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(shard_.shape.dp));
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(partition_.shape.dp));
   counts[static_cast<std::size_t>(shard)] = rows;
   logits = bring_home(logits, counts, logits_type(), arena);
   activity_.end();

@@ -64,13 +64,13 @@ MemoryPlan plan_memory(StepTrial& trial, const ModelConfig& config, const TrialO
     const std::int64_t bytes = std::visit(Bytes{tensor.role == TensorRole::kEmbedding}, held);
     plan.weights[static_cast<std::size_t>(tensor.role)] += bytes;
     const bool is_dealt = tensor.num_experts && options.shape.ep > 1;
-    const bool is_cut = !trial.shard().is_whole(tensor) && options.shape.tp > 1;
+    const bool is_cut = !trial.partition().is_whole(tensor) && options.shape.tp > 1;
     if (options.shape.tp * options.shape.dp > 1 && !is_dealt && !is_cut) plan.replicated += bytes;
   });
   plan.page = page_bytes(config, {.latent = options.numbers.latent,
                                   .index = options.numbers.index,
                                   .with_mtp = !weights.mtp.empty(),
-                                  .layers = trial.shard().layers});
+                                  .layers = trial.partition().layers});
   plan.rope = (limits.max_seq_len + kPageSize) * config.qk_rope_head_dim * std::int64_t{4};
   plan.step = trial.memory(limits);
   return plan;
@@ -102,7 +102,7 @@ TrialOptions trial_options(LoadedModel& model) {
   });
   const ModelOptions& options = model.options();
   return {.shape = options.shape,
-          .stage = model.shard().stage,
+          .stage = model.partition().stage,
           .format = by_name(std::move(formats)),
           .with_mtp = model.has_mtp(),
           .numbers = options.numbers,

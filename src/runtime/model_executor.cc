@@ -21,7 +21,7 @@ constexpr double kMaskSeconds = 0.0005;
 // Whether a step may be launched while its tokens are still drawn: only this rank's device knows
 // them.
 bool runs_ahead(LoadedModel& model) {
-  return !model.ops().device().is_host() && model.shard().shape.num_ranks() == 1;
+  return !model.ops().device().is_host() && model.partition().shape.num_ranks() == 1;
 }
 
 ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) {
@@ -35,17 +35,17 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
                        .num_experts_per_tok = c.num_experts_per_tok,
                        .moe_layers = c.moe_layers(),
                        .depth = runs_ahead(model) ? 2 : 1,
-                       .num_shards = model.shard().shape.num_sequence_shards(),
+                       .num_shards = model.partition().shape.num_sequence_shards(),
                        // Drafts need the tokens of the step before.
-                       .num_stages = options.max_drafts > 0 ? 1 : model.shard().shape.pp,
-                       .tells_keys = model.shard().shape.pp * model.shard().shape.cp == 1};
+                       .num_stages = options.max_drafts > 0 ? 1 : model.partition().shape.pp,
+                       .tells_keys = model.partition().shape.pp * model.partition().shape.cp == 1};
   if (info.num_stages > 1) info.depth = info.num_stages + 1;
   return info;
 }
 
 // Whether drafts need not wait for the host: nobody else runs the passes.
 bool drafts_ahead(const LoadedModel& model, const ModelExecutorOptions& options) {
-  return options.max_drafts > 0 && model.shard().shape.num_ranks() == 1;
+  return options.max_drafts > 0 && model.partition().shape.num_ranks() == 1;
 }
 
 ModelExecutorOptions resolve(ModelExecutorOptions options, const LoadedModel& model) {
@@ -88,10 +88,10 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
   if (drafts_ahead(model, options)) {
     seat_drafter_.emplace(model, seats_, options_.num_token_ids);
   }
-  if (model.shard().shape.moves_experts) {
-    balancer_.emplace(model.shard(), ExpertBalancerOptions{.layers = info_.moe_layers,
-                                                           .num_experts = info_.num_experts,
-                                                           .interval = options.balance_steps});
+  if (model.partition().shape.moves_experts) {
+    balancer_.emplace(model.partition(), ExpertBalancerOptions{.layers = info_.moe_layers,
+                                                               .num_experts = info_.num_experts,
+                                                               .interval = options.balance_steps});
   }
   seats_.reserve(options.max_running);
 }
@@ -159,7 +159,7 @@ void ModelExecutor::run(LaunchedStep& step) {
   start_masks(runs);
   const std::vector<StepRows> rows = make_rows(step.plan->step, runs);
   step.shard_rows.clear();
-  const int members = model_.shard().shape.cp;
+  const int members = model_.partition().shape.cp;
   for (const StepRows& one : rows) {
     const std::int64_t all = std::ssize(one.tokens);
     for (int i = 0; i < members; ++i) {
@@ -292,7 +292,7 @@ void ModelExecutor::read(LaunchedStep& step) {
   }
   Logprobs::tell_prompts(step.runs, step.prompt_logprobs);
   Logprobs::tell(step.runs, step.logprobs);
-  routed_.tell(step.routes, step.shard_rows, model_.shard().shape.cp, step.runs);
+  routed_.tell(step.routes, step.shard_rows, model_.partition().shape.cp, step.runs);
 }
 
 Result<StepResult> ModelExecutor::collect() {

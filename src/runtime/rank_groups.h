@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/counting_comm.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 namespace glint {
 

@@ -34,19 +34,20 @@ void Ranks::run(const std::function<void(int rank)>& work) {
 }
 
 Json describe_rank(LoadedModel& model) {
-  const ShardPlan& shard = model.shard();
+  const ModelPartition& partition = model.partition();
   const auto range = [](int first, int end) { return Json(Json::Array{first, end}); };
-  return Json::Object{{"rank", model.options().rank},
-                      {"device", model.ops().device().name()},
-                      {"shard", shard.shard},
-                      {"stage", shard.stage},
-                      {"tp_rank", shard.tp_rank},
-                      {"layers", range(shard.layers.begin, shard.layers.end)},
-                      {shard.shape.moves_experts ? "expert_slots" : "experts",
-                       range(shard.experts.first, shard.experts.first + shard.experts.count)},
-                      {"heads", range(shard.heads.first, shard.heads.first + shard.heads.count)},
-                      {"weight_bytes", model.load_stats().held_bytes},
-                      {"way", model.way_between_ranks()}};
+  return Json::Object{
+      {"rank", model.options().rank},
+      {"device", model.ops().device().name()},
+      {"shard", partition.shard},
+      {"stage", partition.stage},
+      {"tp_rank", partition.tp_rank},
+      {"layers", range(partition.layers.begin, partition.layers.end)},
+      {partition.shape.moves_experts ? "expert_slots" : "experts",
+       range(partition.experts.first, partition.experts.first + partition.experts.count)},
+      {"heads", range(partition.heads.first, partition.heads.first + partition.heads.count)},
+      {"weight_bytes", model.load_stats().held_bytes},
+      {"way", model.way_between_ranks()}};
 }
 
 Json describe(const std::map<std::string, CommUse>& uses) {

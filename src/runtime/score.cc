@@ -102,7 +102,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
 Result<Score> score_reserved(LoadedModel& model, std::span<const TokenId> ids,
                              const ScoreOptions& options, const ScoreSinks& sinks,
                              const JudgedRows& judged) {
-  const bool is_alone = options.lengths.empty(), is_last = model.shard().is_last();
+  const bool is_alone = options.lengths.empty(), is_last = model.partition().is_last();
   const bool has_logits = model.has_logits();
   if (is_alone || !ids.empty()) GLINT_TRY_STATUS(check_sequence(model.config(), ids));
   if (options.mtp && is_last && !model.has_mtp())

@@ -9,11 +9,11 @@ ForwardArgs run_batch(const Model& m, const Batch& batch, const StepOptions& opt
                       .batch = batch.view,
                       .logit_rows = batch.logit_rows,
                       .taps = options.taps};
-  if (m.shard.is_last()) args.hidden = arena.take(m.activations, {T, m.config.hidden_size});
-  if (R > 0 && m.shard.is_last()) {
+  if (m.partition.is_last()) args.hidden = arena.take(m.activations, {T, m.config.hidden_size});
+  if (R > 0 && m.partition.is_last()) {
     args.logits = arena.take(DType::kF32, {R, m.weights.lm_head.rows});
   }
-  const int moe_layers = m.config.num_moe_layers_before(m.shard.layers.end);
+  const int moe_layers = m.config.num_moe_layers_before(m.partition.layers.end);
   if (options.routed && moe_layers > 0) {
     args.routed = arena.take(DType::kI32, {moe_layers * T, m.config.num_experts_per_tok});
   }

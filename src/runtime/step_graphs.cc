@@ -129,7 +129,7 @@ bool StepGraphs::can_record(const Device& device, const MeshShape& shape) {
 }
 
 bool StepGraphs::can_record(const Model& m) {
-  return can_record(m.ops.device(), m.shard.shape) && m.mesh.tp->can_record() &&
+  return can_record(m.ops.device(), m.partition.shape) && m.mesh.tp->can_record() &&
          (m.mesh.ep->size() == 1 || m.mesh.ep->can_record_exchange());
 }
 
@@ -174,7 +174,7 @@ void StepGraphs::record_all(const Model& m, const Tensor& rope_table, const Step
 ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
                             const Tensor& rope_table, const StepOptions& options, Arena& arena) {
   arrays.fit(key.sequences, key.rows, key.pages);
-  arrays.all_tokens = key.rows * m.shard.shape.dp;
+  arrays.all_tokens = key.rows * m.partition.shape.dp;
   // The graph is of every step of its key. Keys are searched where there can be too many of them.
   const bool searches = key.pages * kPageSize > m.config.index_topk;
   arrays.end = searches ? BatchView().end : m.config.index_topk;

@@ -21,7 +21,7 @@ namespace {
 // Bytes of a GPU's memory that an op of a recorded step takes (bench/results/cuda-steps-h200.txt).
 constexpr std::int64_t kGraphBytesOfCall = 3 << 10;
 
-// The ranks of a stage as the shards of ShardPlan, where they share the experts.
+// The ranks of a stage as the shards of ModelPartition, where they share the experts.
 MeshShape as_shards(MeshShape shape) {
   shape.dp = shape.ep == 1 ? 1 : shape.tp * shape.dp;
   shape.tp = shape.cp = 1;
@@ -38,15 +38,15 @@ PassShape fitted(PassShape shape) {
 
 }  // namespace
 
-Result<ShardPlan> shard_of(const ModelConfig& config, const MeshShape& shape, int stage) {
-  GLINT_TRY_STATUS(plan_shard(config, shape, 0));
+Result<ModelPartition> partition_of(const ModelConfig& config, const MeshShape& shape, int stage) {
+  GLINT_TRY_STATUS(plan_partition(config, shape, 0));
   const MeshShape shards = as_shards(shape);
-  GLINT_TRY(ShardPlan shard, plan_shard(config, shards, stage * shards.dp));
-  shard.heads.count = config.num_attention_heads / shape.tp;
+  GLINT_TRY(ModelPartition partition, plan_partition(config, shards, stage * shards.dp));
+  partition.heads.count = config.num_attention_heads / shape.tp;
   if (shape.ep > 1) {
-    shard.experts.count = ceil_div(shard.num_expert_slots, shape.ep);
+    partition.experts.count = ceil_div(partition.num_expert_slots, shape.ep);
   }
-  return shard;
+  return partition;
 }
 
 StepTrial::StepTrial(const ModelConfig& config, const TrialOptions& options)
@@ -58,14 +58,14 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                                    const TrialOptions& options) {
   std::unique_ptr<StepTrial> t(new StepTrial(config, options));
   const MeshShape& shape = options.shape;
-  GLINT_TRY(t->shard_, shard_of(config, shape, options.stage));
+  GLINT_TRY(t->partition_, partition_of(config, shape, options.stage));
   std::unique_ptr<PlanOps> plan = options.like ? options.like->make_plan_ops(t->device_)
                                                : std::make_unique<PlanOps>(t->device_);
   t->plan_ = plan.get();
   t->ops_ = std::move(plan);
-  t->meeting_ = t->shard_;
+  t->meeting_ = t->partition_;
   t->meeting_.shape = options.meets ? shape : MeshShape{};
-  t->weights_ = null_weights(config, t->shard_,
+  t->weights_ = null_weights(config, t->partition_,
                              {.format = options.format,
                               .with_mtp = options.with_mtp,
                               .tp = shape.tp,
@@ -75,9 +75,9 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   t->tp_ = std::make_unique<NullComm>(0, t->meeting_.shape.tp);
   t->cp_ = std::make_unique<NullComm>(0, t->meeting_.shape.cp);
   t->ops_ = t->meeting(std::move(t->ops_), *t->tp_, *t->cp_);
-  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, shape.ep);
+  t->ep_ = std::make_unique<NullComm>(t->partition_.shard, shape.ep);
   if (shape.moves_experts) {
-    GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->shard_, t->device_));
+    GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->partition_, t->device_));
   }
   t->pp_ = std::make_unique<NullComm>(options.stage, shape.pp);
   GLINT_TRY(KvStore kv, KvStore::make(config,
@@ -85,7 +85,7 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                        .index = options.numbers.index,
                                        .num_pages = 1,
                                        .with_mtp = !t->weights_.mtp.empty(),
-                                       .layers = t->shard_.layers},
+                                       .layers = t->partition_.layers},
                                       t->device_));
   t->kv_.emplace(std::move(kv));
   return t;
@@ -98,7 +98,7 @@ std::unique_ptr<Ops> StepTrial::meeting(std::unique_ptr<Ops> ops, Comm& tp, Comm
 Model StepTrial::model() {
   return {*ops_,
           {.tp = tp_.get(), .cp = cp_.get(), .ep = ep_.get(), .pp = pp_.get()},
-          shard_,
+          partition_,
           config_,
           weights_,
           *kv_,
@@ -164,9 +164,9 @@ std::int64_t StepTrial::run_head(int rows) {
 
 // The layer that takes most, if none of its experts stays where it is.
 std::int64_t StepTrial::run_moves() {
-  const ExpertSlots from = shard_.slots_of(0, config_.n_routed_experts);
+  const ExpertSlots from = partition_.slots_of(0, config_.n_routed_experts);
   ExpertSlots to = from;
-  std::rotate(to.begin(), to.begin() + shard_.experts.count, to.end());
+  std::rotate(to.begin(), to.begin() + partition_.experts.count, to.end());
   std::int64_t most = 0;
   for (const LayerWeights& layer : weights_.layers) {
     if (!layer.moe.gate) continue;
@@ -190,7 +190,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
           limits.all_logits ? tokens : std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
       .routed = true};
   StepMemory memory = {.step = run(full), .limits = limits};
-  if (shard_.is_last()) {
+  if (partition_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     if (!limits.all_logits) {
       const std::int64_t rows = std::min<std::int64_t>(  // of all shards

@@ -39,7 +39,7 @@ struct PassShape {
 
 // The part of a rank of stage `stage`: that of the rank which has most, where it does not come out
 // even. Fails with one sentence if the model cannot be divided so.
-Result<ShardPlan> shard_of(const ModelConfig& config, const MeshShape& shape, int stage);
+Result<ModelPartition> partition_of(const ModelConfig& config, const MeshShape& shape, int stage);
 
 class StepTrial {
  public:
@@ -64,7 +64,7 @@ class StepTrial {
   const PlanOps& ops() const { return *plan_; }
   ModelWeights& weights() { return weights_; }
   const std::vector<ModelTensor>& tensors() const { return weights_.tensors; }
-  const ShardPlan& shard() const { return shard_; }
+  const ModelPartition& partition() const { return partition_; }
 
  private:
   StepTrial(const ModelConfig& config, const TrialOptions& options);
@@ -74,7 +74,7 @@ class StepTrial {
 
   const ModelConfig config_;
   const TrialOptions options_;
-  ShardPlan shard_, meeting_;  // the latter as it meets other ranks
+  ModelPartition partition_, meeting_;  // the latter as it meets other ranks
   NullDevice device_;
   ModelWeights weights_;
   std::unique_ptr<Comm> tp_, cp_, ep_, pp_;

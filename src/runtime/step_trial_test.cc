@@ -16,8 +16,8 @@ TEST(StepTrial, plans_the_layers_that_each_stage_has) {
         MeshShape{.pp = 4}}) {
     for (int stage = 0; stage < shape.pp; ++stage) {
       const int rank = stage * shape.dp * shape.tp;
-      const LayerRange runs = plan_shard(config, shape, rank).value().layers;
-      const LayerRange planned = shard_of(config, shape, stage).value().layers;
+      const LayerRange runs = plan_partition(config, shape, rank).value().layers;
+      const LayerRange planned = partition_of(config, shape, stage).value().layers;
       EXPECT_EQ(planned.begin, runs.begin) << describe(shape);
       EXPECT_EQ(planned.end, runs.end) << describe(shape);
     }

@@ -76,13 +76,14 @@ class Noise {
 
 }  // namespace
 
-Result<ModelWeights> make_up_weights(const ModelConfig& config, const ShardPlan& shard,
+Result<ModelWeights> make_up_weights(const ModelConfig& config, const ModelPartition& partition,
                                      const NullWeightOptions& options, Device& device) {
-  ModelWeights weights = null_weights(config, shard, options, device);
+  ModelWeights weights = null_weights(config, partition, options, device);
   for (const Buffer& buffer : weights.owned) {
     if (buffer.data()) continue;
     return exhausted(str("no room on ", device.name(), " for the weights of a rank (",
-                         describe(shard.shape), "); more ranks, or a smaller format, need less"));
+                         describe(partition.shape),
+                         "); more ranks, or a smaller format, need less"));
   }
   Noise noise(device);
   visit(weights, [&](const ModelTensor&, Held held) {

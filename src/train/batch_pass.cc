@@ -84,18 +84,18 @@ BatchPass::BatchPass(PassContext& context, Sequences sequences, const LossTerms&
 
 void BatchPass::begin() {
   work_.emplace(context_, m_, packed_);
-  m_.shard.is_first() ? pass().embed(work_->batch.token_ids)
-                      : pass().receive(m_.shard.stage - 1, {});
+  m_.partition.is_first() ? pass().embed(work_->batch.token_ids)
+                          : pass().receive(m_.partition.stage - 1, {});
 }
 
 Status BatchPass::forward(bool keeps) {
   const bool given = std::any_of(sequences_.begin(), sequences_.end(),
                                  [](const TrainSequence& s) { return !s.routes.empty(); });
-  int moe_layer = m_.config.num_moe_layers_before(m_.shard.layers.begin);
+  int moe_layer = m_.config.num_moe_layers_before(m_.partition.layers.begin);
   const KeyCopies copies(context_.tape, packed_);
   std::optional<Record>& record = work_->record;
   if (keeps && context_.keeps_layers) record.emplace(context_);
-  for (int i = m_.shard.layers.begin; i < m_.shard.layers.end; ++i) {
+  for (int i = m_.partition.layers.begin; i < m_.partition.layers.end; ++i) {
     const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
     if (record) {
       record->marks.push_back(context_.tape.mark());
@@ -129,22 +129,22 @@ Status BatchPass::forward(bool keeps) {
     if (!done_()) return interrupted();
   }
   pass().residual();
-  if (m_.shard.is_last()) return Ok{};
-  pass().send(m_.shard.stage + 1, {});
+  if (m_.partition.is_last()) return Ok{};
+  pass().send(m_.partition.stage + 1, {});
   work_.reset();
-  return m_.shard.is_first() || done_() ? Status(Ok{}) : interrupted();
+  return m_.partition.is_first() || done_() ? Status(Ok{}) : interrupted();
 }
 
 Status BatchPass::backward(LossSums& sums) {
-  if (m_.shard.is_last()) {
+  if (m_.partition.is_last()) {
     head(sums);
     if (!done_()) return interrupted();
   } else {
     work_.emplace(context_, m_, packed_);
-    m_.mesh.pp->recv(context_.shadow.of(residual()), m_.shard.stage + 1);
+    m_.mesh.pp->recv(context_.shadow.of(residual()), m_.partition.stage + 1);
   }
   GLINT_TRY_STATUS(layers_back());
-  m_.shard.is_first() ? embed_back() : keep_gradient();
+  m_.partition.is_first() ? embed_back() : keep_gradient();
   expect_no_remains({}, "the input of a stage");
   work_.reset();
   return done_() ? Status(Ok{}) : interrupted();
@@ -153,7 +153,7 @@ Status BatchPass::backward(LossSums& sums) {
 Status BatchPass::score(std::vector<TokenScores>& scores, bool drafts) {
   begin();
   GLINT_TRY_STATUS(forward(false));
-  if (!m_.shard.is_last()) return Ok{};
+  if (!m_.partition.is_last()) return Ok{};
   const Tensor hidden = context_.arena.take(m_.activations, {T_, m_.config.hidden_size});
   pass().head(m_.weights.norm, {}, hidden, {});
   for (const TrainSequence& sequence : sequences_) {
@@ -269,7 +269,7 @@ void BatchPass::score_drafts(const Tensor& hidden, std::span<TokenScores> scores
 
 Status BatchPass::layers_back() {
   const KeyCopies copies(context_.tape, packed_);
-  for (int i = m_.shard.layers.end - 1; i >= m_.shard.layers.begin; --i) {
+  for (int i = m_.partition.layers.end - 1; i >= m_.partition.layers.begin; --i) {
     if (work_->record) {
       context_.shadow.set_live(residual());
       context_.tape.backward(work_->record->marks[place_of(i)]);

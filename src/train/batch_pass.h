@@ -31,7 +31,7 @@ class BatchPass {
   // Adds to the parameters' gradients and, on the last stage, to `sums`.
   Status backward(LossSums& sums);
   // To the stage before, after backward().
-  void send_gradient() { m_.mesh.pp->send(gradient_, m_.shard.stage - 1); }
+  void send_gradient() { m_.mesh.pp->send(gradient_, m_.partition.stage - 1); }
   // Alone: adds one result a sequence, on the last stage.
   Status score(std::vector<TokenScores>& scores, bool drafts);
 
@@ -70,7 +70,7 @@ class BatchPass {
   Status layers_back();
   // The place of a layer among those of this stage.
   std::size_t place_of(int layer) const {
-    return static_cast<std::size_t>(layer - m_.shard.layers.begin);
+    return static_cast<std::size_t>(layer - m_.partition.layers.begin);
   }
   // Half a layer, computed again: its temporaries are gone before those of the other half come.
   void feed_forward_back(int layer);

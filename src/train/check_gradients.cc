@@ -67,7 +67,7 @@ Result<Change> move(const GradientCheckArgs& args, const Parameter& p,
     args.weights.write(p, moved, args.model, args.pool);
     GLINT_TRY_STATUS(args.weights.place(args.model));
     // As it was rounded to the format of the weights.
-    args.weights.read(p, args.model.shard(), found, args.pool);
+    args.weights.read(p, args.model.partition(), found, args.pool);
     for (std::size_t i = 0; i < moved.size(); ++i) {
       change.predicted += sign * double{gradient[i]} * (double{found[i]} - original[i]);
     }
@@ -143,7 +143,7 @@ Result<std::vector<ParameterCheck>> check_gradients(const GradientCheckArgs& arg
     const auto count = static_cast<std::size_t>(p.count());
     const std::span<const float> gradient = args.parameters.values_of(p);
     std::vector<float> original(count);
-    args.weights.read(p, args.model.shard(), original, args.pool);
+    args.weights.read(p, args.model.partition(), original, args.pool);
     ParameterCheck check;
     for (const double wanted : kWanted) {
       check = {.name = p.tensor.name, .rounding = rounding};

@@ -25,11 +25,11 @@ Status check_gradient_file(std::span<const ModelTensor> tensors, const std::stri
 std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor) {
   std::vector<float> whole(static_cast<std::size_t>(tensor.parameters()));
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    const ShardPlan& shard = ranks.model(rank).shard();
+    const ModelPartition& partition = ranks.model(rank).partition();
     const Parameter* const p = ranks.parameters(rank).find(tensor);
-    if (!p || !speaks_for(tensor, shard)) continue;
+    if (!p || !speaks_for(tensor, partition)) continue;
     const std::vector<float> part = gradient_of(*p, ranks.parameters(rank).values_of(*p));
-    put_part(tensor, box_of(tensor, shard), part, whole);
+    put_part(tensor, box_of(tensor, partition), part, whole);
   }
   return whole;
 }

@@ -27,8 +27,8 @@ Error no_numbers(const LoadedModel& model) {
 
 GradientPass::GradientPass(LoadedModel& model, TapeOps& tape, const Mesh& host, int ranks)
     : model_(model), ranks_(ranks), context_(tape, host) {
-  const ShardPlan& shard = model.shard();
-  GLINT_CHECK(&model.ops() == &tape || shard.is_divided() || shard.shape.cp > 1,
+  const ModelPartition& partition = model.partition();
+  GLINT_CHECK(&model.ops() == &tape || partition.is_divided() || partition.shape.cp > 1,
               "the model runs on other ops");
 }
 
@@ -56,7 +56,7 @@ Status GradientPass::reserve(const BatchShape& most) {
 }
 
 Result<bool> GradientPass::can_keep_layers(const BatchShape& most) {
-  if (!most.learns || !context_.device().is_host() || model_.shard().shape.pp > 1) return false;
+  if (!most.learns || !context_.device().is_host() || model_.partition().shape.pp > 1) return false;
   GLINT_TRY(const std::unique_ptr<PassTrial> trial, PassTrial::make(model_, context_.tape));
   GLINT_TRY(const PassMemory need, trial->run(most, true));
   return need.total() * ranks_ <= free_memory() / kShareOfLayers;
@@ -101,7 +101,7 @@ bool GradientPass::reserve(PassTrial& trial, const PassMemory& need, const Batch
   for (std::size_t i = 0; i < need.num_saved; ++i) {
     has_room = has_room && reserve(context_.saved(i), need.saved);
   }
-  const LatentCache& cache = model_.kv().layer(model_.shard().layers.begin).latent;
+  const LatentCache& cache = model_.kv().layer(model_.partition().layers.begin).latent;
   return has_room && (!shape.learns ||
                       (context_.shadow.reserve() && context_.tape.reserve(cache, need.exchanged)));
 }
@@ -137,7 +137,7 @@ std::vector<Sequences> GradientPass::batches(Sequences sequences, std::int64_t b
 
 // Between stages it is told with the next batch whether they go on.
 GradientPass::OnPart GradientPass::after_part(const OnPart& on_part) const {
-  if (model_.shard().shape.pp > 1) {
+  if (model_.partition().shape.pp > 1) {
     return [&on_part] { return (!on_part || on_part()) || true; };
   }
   return [&on_part, this] { return all_go_on(!on_part || on_part(), context_.host); };
@@ -157,7 +157,7 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
     own.first_sequence += static_cast<std::size_t>(all[i].data() - sequences.data());
     return std::make_unique<BatchPass>(context_, all[i], own, done, saved);
   };
-  if (model_.shard().shape.pp > 1) {
+  if (model_.partition().shape.pp > 1) {
     GLINT_TRY_STATUS(PipelineStage(context_, all.size(), on_part, make).run(sums));
   } else {
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -178,9 +178,9 @@ Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, const 
   const LossTerms loss = {.temperature = terms.temperature};
   const OnPart done = after_part(on_part);
   std::vector<TokenScores> scores;
-  StageSignal signal(model_.shard(), context_.host);
+  StageSignal signal(model_.partition(), context_.host);
   for (const Sequences batch : batches(sequences, batch_tokens, terms.drafts)) {
-    if (model_.shard().shape.pp > 1) {
+    if (model_.partition().shape.pp > 1) {
       signal.hear(on_part);
       signal.tell();
       if (!signal.goes_on()) return interrupted();

@@ -24,7 +24,7 @@ class GradientPass final : public GradientSource {
   GradientPass(LoadedModel& model, TapeOps& tape, const Mesh& host = {}, int ranks = 1);
 
   // Parts on this stage.
-  int parts_of_batch() const { return 2 * model_.shard().layers.size() + 2; }
+  int parts_of_batch() const { return 2 * model_.partition().layers.size() + 2; }
   int num_batches(std::span<const TrainSequence> sequences, std::int64_t batch_tokens,
                   bool drafts) const;
 
@@ -54,7 +54,7 @@ class GradientPass final : public GradientSource {
   Status make_room(const BatchShape& shape);
   bool reserve(PassTrial& trial, const PassMemory& need, const BatchShape& shape);
   // Whether what sequences have in common is computed once.
-  bool shares() const { return model_.shard().shape.cp == 1; }
+  bool shares() const { return model_.partition().shape.cp == 1; }
   std::vector<std::span<const TrainSequence>> own_batches(std::span<const TrainSequence> sequences,
                                                           std::int64_t batch_tokens,
                                                           bool drafts) const;

@@ -9,7 +9,7 @@ namespace glint {
 namespace {
 
 bool is_cut(const ModelTensor& tensor, const MeshShape& shape) {
-  return shape.tp > 1 && !ShardPlan{.shape = shape}.is_whole(tensor);
+  return shape.tp > 1 && !ModelPartition{.shape = shape}.is_whole(tensor);
 }
 
 }  // namespace
@@ -22,28 +22,28 @@ bool is_divided(const ModelTensor& tensor, const MeshShape& shape) {
   return is_dealt_out(tensor, shape) || is_cut(tensor, shape);
 }
 
-bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard) {
-  return tensor.role == TensorRole::kEmbedding && !shard.is_first();
+bool is_borrowed(const ModelTensor& tensor, const ModelPartition& partition) {
+  return tensor.role == TensorRole::kEmbedding && !partition.is_first();
 }
 
-bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard) {
-  if (is_borrowed(tensor, shard)) return false;
-  if (is_dealt_out(tensor, shard.shape)) return true;
-  return shard.shard == 0 && (is_cut(tensor, shard.shape) || shard.tp_rank == 0);
+bool speaks_for(const ModelTensor& tensor, const ModelPartition& partition) {
+  if (is_borrowed(tensor, partition)) return false;
+  if (is_dealt_out(tensor, partition.shape)) return true;
+  return partition.shard == 0 && (is_cut(tensor, partition.shape) || partition.tp_rank == 0);
 }
 
-ParameterBox box_of(const ModelTensor& tensor, const ShardPlan& shard) {
+ParameterBox box_of(const ModelTensor& tensor, const ModelPartition& partition) {
   ParameterBox box = {.copies = tensor.num_copies(),
                       .rows = tensor.is_matrix() ? tensor.rows : 1,
                       .cols = tensor.cols};
-  if (is_dealt_out(tensor, shard.shape)) {
-    box.copy = shard.experts.first;
-    box.copies = shard.experts.count;
-  } else if (is_cut(tensor, shard.shape)) {
-    const bool by_columns = is_summed(tensor, shard);
+  if (is_dealt_out(tensor, partition.shape)) {
+    box.copy = partition.experts.first;
+    box.copies = partition.experts.count;
+  } else if (is_cut(tensor, partition.shape)) {
+    const bool by_columns = is_summed(tensor, partition);
     std::int64_t& count = by_columns ? box.cols : box.rows;
-    count /= shard.shape.tp;
-    (by_columns ? box.col : box.row) = shard.tp_rank * count;
+    count /= partition.shape.tp;
+    (by_columns ? box.col : box.row) = partition.tp_rank * count;
   }
   return box;
 }

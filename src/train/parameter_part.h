@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 namespace glint {
 
@@ -13,11 +13,11 @@ namespace glint {
 bool is_dealt_out(const ModelTensor& tensor, const MeshShape& shape);
 // Whether ranks of a stage have different parts of it, these or others.
 bool is_divided(const ModelTensor& tensor, const MeshShape& shape);
-// Whether it is the first stage's, and `shard` has it as well: the embedding, for the draft layer
-// or as the head.
-bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard);
-// Whether the rank of `shard` speaks for all ranks that have the same part of the tensor.
-bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard);
+// Whether it is the first stage's, and `partition` has it as well: the embedding, for the draft
+// layer or as the head.
+bool is_borrowed(const ModelTensor& tensor, const ModelPartition& partition);
+// Whether the rank of `partition` speaks for all ranks that have the same part of the tensor.
+bool speaks_for(const ModelTensor& tensor, const ModelPartition& partition);
 
 // Which copies (experts), rows and columns, in the order of the checkpoint. A vector is one row.
 struct ParameterBox {
@@ -26,7 +26,7 @@ struct ParameterBox {
   std::int64_t size() const { return copies * rows * cols; }
   bool operator==(const ParameterBox&) const = default;
 };
-ParameterBox box_of(const ModelTensor& tensor, const ShardPlan& shard);
+ParameterBox box_of(const ModelTensor& tensor, const ModelPartition& partition);
 
 // Numbers that lie one after another in the whole and in the part.
 struct Stretch {

@@ -21,16 +21,16 @@ bool is_trainable(WeightFormat format) {
 // memory it only counts.
 class Walk {
  public:
-  Walk(TapeOps& tape, const ShardPlan& shard, std::byte* memory = nullptr)
-      : tape_(tape), shard_(shard), memory_(memory) {}
+  Walk(TapeOps& tape, const ModelPartition& partition, std::byte* memory = nullptr)
+      : tape_(tape), partition_(partition), memory_(memory) {}
 
   Status visit(const ModelTensor& tensor, Held held) {
     tensor_ = &tensor;
     using Kind = ParameterSection::Kind;
-    const Kind kind = is_borrowed(tensor, shard_)          ? Kind::kBorrowed
-                      : is_dealt_out(tensor, shard_.shape) ? Kind::kExperts
-                      : is_divided(tensor, shard_.shape)   ? Kind::kDivided
-                                                           : Kind::kWhole;
+    const Kind kind = is_borrowed(tensor, partition_)          ? Kind::kBorrowed
+                      : is_dealt_out(tensor, partition_.shape) ? Kind::kExperts
+                      : is_divided(tensor, partition_.shape)   ? Kind::kDivided
+                                                               : Kind::kWhole;
     at_ = static_cast<std::size_t>(kind);
     return std::visit([&](auto weight) { return place(weight); }, held);
   }
@@ -102,7 +102,7 @@ class Walk {
   }
 
   TapeOps& tape_;
-  const ShardPlan& shard_;
+  const ModelPartition& partition_;
   std::byte* memory_;
   const ModelTensor* tensor_ = nullptr;
   std::size_t at_ = 0;  // the section of the tensor
@@ -118,10 +118,10 @@ Status walk_over(ModelWeights& weights, Walk& walk) {
 
 }  // namespace
 
-Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard,
-                                    const TrainPeers& peers) {
-  const MeshShape& shape = shard.shape;
-  Walk measure(tape, shard);
+Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape,
+                                    const ModelPartition& partition, const TrainPeers& peers) {
+  const MeshShape& shape = partition.shape;
+  Walk measure(tape, partition);
   GLINT_TRY_STATUS(walk_over(weights, measure));
   std::int64_t padded = 0, count = 0;
   for (ParameterSection& section : measure.sections) {
@@ -151,7 +151,7 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const 
     }
     std::memset(parameters.fetched_.data(), 0, parameters.fetched_.bytes());
   }
-  Walk walk(tape, shard, parameters.memory_.data());
+  Walk walk(tape, partition, parameters.memory_.data());
   for (std::size_t i = 0; i < walk.sections.size(); ++i) {
     walk.sections[i].offset = measure.sections[i].offset;
   }

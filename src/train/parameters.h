@@ -45,10 +45,11 @@ struct ParameterSection {
 
 class Parameters {
  public:
-  // Gradients of zero for all that is trained of `weights`, the part of `shard`, known to `tape`.
-  // Fails if a weight is neither f32 nor bf16, and if there is no memory for 4 bytes a parameter of
-  // all peers.
-  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard = {},
+  // Gradients of zero for all that is trained of `weights`, the part of `partition`, known to
+  // `tape`. Fails if a weight is neither f32 nor bf16, and if there is no memory for 4 bytes a
+  // parameter of all peers.
+  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape,
+                                 const ModelPartition& partition = {},
                                  const TrainPeers& peers = {});
 
   const std::vector<Parameter>& all() const { return all_; }

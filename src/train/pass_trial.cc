@@ -70,12 +70,12 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
     shape.targets += uneven;
   }
   const std::vector<TrainSequence> sequences = sequences_of(shape);
-  const ShardPlan& shard = trial_->shard();
+  const ModelPartition& partition = trial_->partition();
   const KvOptions caches = {.latent = model_.options().numbers.latent,
                             .index = model_.options().numbers.index,
                             .num_pages = shape.pages,
                             .with_mtp = model_.has_mtp(),
-                            .layers = shard.layers};
+                            .layers = partition.layers};
   GLINT_TRY(KvStore kv, KvStore::make(model_.config(), caches, device_));
   const Model planned = trial_->model();
   // A sequence alone in its batch scores most keys at once.
@@ -85,7 +85,7 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
   Tensor table = context.arena.take(DType::kF32, {0, model_.config().qk_rope_head_dim});
   table.shape[0] = std::max(shape.rows, shape.longest);
   const Mesh mesh = {.tp = &*tp_, .cp = &*cp_, .ep = &*ep_, .pp = planned.mesh.pp};
-  context.use({*decorated_, mesh, shard, model_.config(), trial_->weights(), kv,
+  context.use({*decorated_, mesh, partition, model_.config(), trial_->weights(), kv,
                planned.activations, planned.activity, planned.expert_tables},
               table);
   context.keeps_layers = keeps_layers;
@@ -113,7 +113,7 @@ Result<PassMemory> PassTrial::run(BatchShape shape, bool keeps_layers) {
                        .scratch = ops_->scratch_bytes(),
                        .gradients = gradients_->scratch_bytes(),
                        .exchanged = tape_->scratch_bytes(),
-                       .num_saved = PipelineStage::num_saved(shard)};
+                       .num_saved = PipelineStage::num_saved(partition)};
   if (shape.learns) {
     const std::int64_t width = model_.config().kv_lora_rank + model_.config().qk_rope_head_dim;
     memory.shadow = 3 * memory.pass;

@@ -8,8 +8,8 @@ namespace glint {
 PipelineStage::PipelineStage(PassContext& context, std::size_t batches,
                              const GradientSource::OnPart& on_part, Make make)
     : context_(context),
-      shard_(context.model->shard),
-      signal_(shard_, context.host),
+      partition_(context.model->partition),
+      signal_(partition_, context.host),
       batches_(batches),
       on_part_(on_part),
       make_(std::move(make)) {}
@@ -27,7 +27,7 @@ Status PipelineStage::run(LossSums& sums) {
     begun_.pop_front();
     GLINT_TRY_STATUS(oldest->backward(sums));
     begin();
-    if (!shard_.is_first()) oldest->send_gradient();
+    if (!partition_.is_first()) oldest->send_gradient();
   }
   return signal_.goes_on() ? Status(Ok{}) : interrupted();
 }
@@ -37,7 +37,7 @@ void PipelineStage::begin() {
   is_told_ = false;
   signal_.hear(on_part_);
   if (!signal_.goes_on()) return;
-  next_ = make_(count_, context_.saved(count_ % num_saved(shard_)));
+  next_ = make_(count_, context_.saved(count_ % num_saved(partition_)));
   ++count_;
   next_->begin();
 }

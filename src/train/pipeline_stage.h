@@ -26,9 +26,9 @@ class PipelineStage {
 
   // Batches of a stage that memory is kept of at once: two more than there are stages behind, as
   // the oldest is sent back when the next is there. Without other stages one.
-  static std::size_t num_saved(const ShardPlan& shard) {
-    const int stages = shard.shape.pp;
-    return stages == 1 ? 1 : static_cast<std::size_t>(stages - shard.stage + 1);
+  static std::size_t num_saved(const ModelPartition& partition) {
+    const int stages = partition.shape.pp;
+    return stages == 1 ? 1 : static_cast<std::size_t>(stages - partition.stage + 1);
   }
 
   // Adds the losses of all batches to `sums`, on the last stage.
@@ -40,11 +40,11 @@ class PipelineStage {
   Status finish();
   // Stages after this one.
   std::size_t behind() const {
-    return static_cast<std::size_t>(shard_.shape.pp - shard_.stage - 1);
+    return static_cast<std::size_t>(partition_.shape.pp - partition_.stage - 1);
   }
 
   PassContext& context_;
-  const ShardPlan& shard_;
+  const ModelPartition& partition_;
   StageSignal signal_;
   const std::size_t batches_;
   const GradientSource::OnPart& on_part_;

@@ -25,19 +25,19 @@ bool all_agree(bool own, const Mesh& mesh) {
 }
 
 void StageSignal::hear(const GradientSource::OnPart& on_part) {
-  if (shard_.is_first()) {
+  if (partition_.is_first()) {
     goes_on_ = all_go_on(!on_part || on_part(), mesh_);
     return;
   }
   std::int32_t flag = 0;
-  mesh_.pp->recv(as_tensor(std::span(&flag, 1)), shard_.stage - 1);
+  mesh_.pp->recv(as_tensor(std::span(&flag, 1)), partition_.stage - 1);
   goes_on_ = flag != 0;
 }
 
 void StageSignal::tell() {
-  if (shard_.is_last()) return;
+  if (partition_.is_last()) return;
   std::int32_t flag = goes_on_;
-  mesh_.pp->send(as_tensor(std::span(&flag, 1)), shard_.stage + 1);
+  mesh_.pp->send(as_tensor(std::span(&flag, 1)), partition_.stage + 1);
 }
 
 }  // namespace glint

@@ -3,7 +3,7 @@
 
 #include "base/result.h"
 #include "comm/comm.h"
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 #include "train/gradient_source.h"
 
 namespace glint {
@@ -22,14 +22,15 @@ bool all_agree(bool own, const Mesh& mesh);
 class StageSignal {
  public:
   // Both outlive it.
-  StageSignal(const ShardPlan& shard, const Mesh& mesh) : shard_(shard), mesh_(mesh) {}
+  StageSignal(const ModelPartition& partition, const Mesh& mesh)
+      : partition_(partition), mesh_(mesh) {}
 
   void hear(const GradientSource::OnPart& on_part);
   void tell();
   bool goes_on() const { return goes_on_; }
 
  private:
-  const ShardPlan& shard_;
+  const ModelPartition& partition_;
   const Mesh& mesh_;
   bool goes_on_ = true;
 };

@@ -112,7 +112,7 @@ Status TrainRanks::make_parameters() {
   for (int rank = 0; rank < size(); ++rank) {
     Part& part = parts_[static_cast<std::size_t>(rank)];
     GLINT_TRY(Parameters parameters,
-              Parameters::make(model(rank).weights(), *part.tape, model(rank).shard(), peers_));
+              Parameters::make(model(rank).weights(), *part.tape, model(rank).partition(), peers_));
     part.parameters.emplace(std::move(parameters));
   }
   const std::vector<ModelTensor> tensors = model_tensors(model().config());

@@ -90,10 +90,10 @@ class TrainRanks final : public GradientSource {
       std::span<const TrainSequence> sequences) const;
   // Whether its losses are the shard's.
   bool speaks(int rank) {
-    const ShardPlan& shard = model(rank).shard();
-    return shard.tp_rank == 0 && shard.is_last();
+    const ModelPartition& partition = model(rank).partition();
+    return partition.tp_rank == 0 && partition.is_last();
   }
-  int shard_of(int rank) { return model(rank).shard().shard; }
+  int shard_of(int rank) { return model(rank).partition().shard; }
 
   TrainRanks(const MeshShape& shape, const TrainPeers& peers)
       : ranks_(peers.is_alone() ? Ranks(shape) : Ranks(shape, peers.rank(), peers.mesh())),

@@ -69,7 +69,7 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model, const TrainPeers
   TrainedWeights all;
   all.name_ = model.options().dir;
   all.belong_to_one_rank_ = !peers.is_alone();
-  if (all.belong_to_one_rank_ && !whole) all.part_ = model.shard();
+  if (all.belong_to_one_rank_ && !whole) all.part_ = model.partition();
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(all.name_));
   GLINT_TRY_STATUS(peers.expect_room_for_copies(checkpoint));
   GLINT_TRY_STATUS(all.find(model.config(), checkpoint));
@@ -85,7 +85,7 @@ Status TrainedWeights::find(const ModelConfig& config, Checkpoint& checkpoint) {
   for (const ModelTensor& tensor : model_tensors(config, checkpoint.source())) {
     Entry entry = {.tensor = tensor, .box = {}, .first = tensors_.size()};
     const bool is_here = !part_ || part_->holds(tensor, config, has_mtp);
-    if (is_here) entry.box = box_of(tensor, part_.value_or(ShardPlan()));
+    if (is_here) entry.box = box_of(tensor, part_.value_or(ModelPartition()));
     for (int copy = 0; copy < tensor.num_copies(); ++copy) {
       GLINT_TRY(TensorSpec spec, spec_of(tensor, copy, checkpoint));
       StoredTensor& one = tensors_.emplace_back();
@@ -171,8 +171,8 @@ void TrainedWeights::take(const TrainedWeights& other) {
   std::memcpy(memory_.data(), other.memory_.data(), memory_.bytes());
 }
 
-std::vector<TrainedWeights::Piece> TrainedWeights::pieces_of(const ModelTensor& tensor,
-                                                             const ShardPlan& shard) const {
+std::vector<TrainedWeights::Piece> TrainedWeights::pieces_of(
+    const ModelTensor& tensor, const ModelPartition& partition) const {
   const Entry& entry = entry_of(tensor);
   const auto piece = [&](std::int64_t copy, std::int64_t begin, std::int64_t in_part,
                          std::int64_t count) -> Piece {
@@ -190,7 +190,7 @@ std::vector<TrainedWeights::Piece> TrainedWeights::pieces_of(const ModelTensor& 
   }
   // In a stretch of several experts each is a tensor of its own.
   const std::int64_t size = tensor.elements();
-  for (Stretch rest : stretches_of(tensor, box_of(tensor, shard))) {
+  for (Stretch rest : stretches_of(tensor, box_of(tensor, partition))) {
     while (rest.count > 0) {
       const std::int64_t count = std::min(rest.count, size - rest.in_whole % size);
       all.push_back(piece(rest.in_whole / size, rest.in_whole % size, rest.in_part, count));
@@ -203,14 +203,14 @@ std::vector<TrainedWeights::Piece> TrainedWeights::pieces_of(const ModelTensor& 
 void TrainedWeights::write(const Parameter& p, std::span<const float> values, LoadedModel& model,
                            ThreadPool& pool) {
   if (model.ops().device().is_host()) write_copies(p, values, model, pool);
-  if (!belong_to_one_rank_ && !speaks_for(p.tensor, model.shard())) return;
+  if (!belong_to_one_rank_ && !speaks_for(p.tensor, model.partition())) return;
   std::vector<float> turned;
   if (p.is_kv_b()) {
     turned.resize(values.size());
     to_checkpoint_order(p, values, turned);
   }
   const std::span<const float> part = p.is_kv_b() ? turned : values;
-  const std::vector<Piece> all = pieces_of(p.tensor, model.shard());
+  const std::vector<Piece> all = pieces_of(p.tensor, model.partition());
   const auto from = [&](const Piece& piece) {
     return part.subspan(static_cast<std::size_t>(piece.in_part),
                         static_cast<std::size_t>(piece.count));
@@ -282,10 +282,10 @@ std::vector<float> TrainedWeights::read(const ModelTensor& tensor, ThreadPool& p
   return values;
 }
 
-void TrainedWeights::read(const Parameter& p, const ShardPlan& shard, std::span<float> values,
-                          ThreadPool& pool) const {
+void TrainedWeights::read(const Parameter& p, const ModelPartition& partition,
+                          std::span<float> values, ThreadPool& pool) const {
   std::vector<float> stored(values.size());
-  for (const Piece& piece : pieces_of(p.tensor, shard)) to_floats(piece, stored, pool);
+  for (const Piece& piece : pieces_of(p.tensor, partition)) to_floats(piece, stored, pool);
   from_checkpoint_order(p, stored, values);
 }
 

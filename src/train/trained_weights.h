@@ -44,9 +44,9 @@ class TrainedWeights {
   // Where `model` is on another device, it takes over what was written.
   Status place(LoadedModel& model) const;
   // All that is here of a tensor as f32, in the order of the checkpoint; and of a parameter that
-  // `shard` has in the order of its gradient.
+  // `partition` has in the order of its gradient.
   std::vector<float> read(const ModelTensor& tensor, ThreadPool& pool) const;
-  void read(const Parameter& parameter, const ShardPlan& shard, std::span<float> values,
+  void read(const Parameter& parameter, const ModelPartition& partition, std::span<float> values,
             ThreadPool& pool) const;
 
   // The same weights in memory of its own; and again as they are in `other`, of which this is a
@@ -86,14 +86,14 @@ class TrainedWeights {
   std::size_t lay_out(std::byte* begin);
   Status allocate(const TrainPeers& peers);
   Status fill(Checkpoint& checkpoint);
-  std::vector<Piece> pieces_of(const ModelTensor& tensor, const ShardPlan& shard) const;
+  std::vector<Piece> pieces_of(const ModelTensor& tensor, const ModelPartition& partition) const;
   static void to_floats(const Piece& piece, std::span<float> part, ThreadPool& pool);
   void write_copies(const Parameter& parameter, std::span<const float> values, LoadedModel& model,
                     ThreadPool& pool) const;
 
   std::string name_;
-  std::optional<ShardPlan> part_;    // the part in this process; none: all
-  std::optional<Checkpoint> files_;  // of the others
+  std::optional<ModelPartition> part_;  // the part in this process; none: all
+  std::optional<Checkpoint> files_;     // of the others
   Buffer memory_;
   std::vector<Entry> table_;
   std::unordered_map<std::string, std::size_t> place_of_;  // ModelTensor::name: in the table

@@ -128,7 +128,7 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
     OptimizerPart& part = t.optimizer_.emplace_back(ranks.parameters(rank), ranks.mesh(rank));
     for (const Parameter& p : ranks.parameters(rank).all()) {
       std::vector<float> values(static_cast<std::size_t>(p.count()));
-      t.weights().read(p, ranks.model(rank).shard(), values, ranks.pool(rank));
+      t.weights().read(p, ranks.model(rank).partition(), values, ranks.pool(rank));
       part.take(OptimizerPart::Value::kMaster, p.offset, values);
     }
   }
@@ -190,7 +190,7 @@ void Trainer::for_parts(const ModelTensor& tensor, std::span<const float> whole,
     const Parameter* const p = ranks_->parameters(rank).find(tensor);
     if (!p) continue;
     std::vector<float> values(static_cast<std::size_t>(p->count()));
-    const ParameterBox box = box_of(tensor, ranks_->model(rank).shard());
+    const ParameterBox box = box_of(tensor, ranks_->model(rank).partition());
     from_checkpoint_order(*p, take_part(tensor, box, whole), values);
     f(rank, *p, values);
   }
@@ -227,7 +227,7 @@ std::span<const float> Trainer::whole_of(OptimizerPart::Value value, const Model
     // Zeros where others have the shares.
     std::vector<float> values(static_cast<std::size_t>(p->count()));
     optimizer_[static_cast<std::size_t>(rank)].give(value, p->offset, values);
-    const ParameterBox box = box_of(tensor, ranks_->model(rank).shard());
+    const ParameterBox box = box_of(tensor, ranks_->model(rank).partition());
     std::vector<float> part = take_part(tensor, box, whole), stored(values.size());
     to_checkpoint_order(*p, values, stored);
     join_shares(part, stored);

@@ -217,7 +217,7 @@ TEST(RankedExecutor, stages_answer_as_one_rank_does) {
     for (int rank = 0; rank < shape.num_ranks(); ++rank) {
       LoadedModel& model = group.ranks->model(rank);
       EXPECT_LT(model.load_stats().held_bytes, whole);
-      EXPECT_EQ(model.shard().layers.size() < model.config().num_hidden_layers, true);
+      EXPECT_EQ(model.partition().layers.size() < model.config().num_hidden_layers, true);
       EXPECT_GT(group.ranks->uses(rank, "pp").size(), 0u);
     }
   }
@@ -255,7 +255,7 @@ TEST(RankedExecutor, experts_move_between_steps_and_no_answer_changes) {
         const int layer = harness.executor().info().moe_layers[i];
         for (int rank = 0; rank < shape.num_ranks(); ++rank) {
           const LoadedModel& model = group.ranks->model(rank);
-          EXPECT_EQ(model.shard().slots_of(layer, model.config().n_routed_experts),
+          EXPECT_EQ(model.partition().slots_of(layer, model.config().n_routed_experts),
                     places.slots[i]);
         }
       }
@@ -266,7 +266,7 @@ TEST(RankedExecutor, experts_move_between_steps_and_no_answer_changes) {
     // Where ranks start again they have the experts that they had at first, and so has the leader.
     const Status status = group.leader().restart_ranks();
     ASSERT_TRUE(status.ok()) << status.error().message;
-    EXPECT_TRUE(group.leader().shard().moved.empty());
+    EXPECT_TRUE(group.leader().partition().moved.empty());
     EXPECT_EQ(group.ranks->model(1).load_stats().held_bytes, held);
   }
 }

@@ -189,7 +189,7 @@ TEST(Layouts, members_of_a_shard_share_whole_experts) {
     expect_equal_bits({dir, dtype}, shapes, {386, 70, 1}, 128, 4);
   }
   for (const std::string& golden : goldens()) {
-    if (!plan_shard(read_config(golden + "/config.json").value(), {.tp = 2, .ep = 2}, 0).ok())
+    if (!plan_partition(read_config(golden + "/config.json").value(), {.tp = 2, .ep = 2}, 0).ok())
       continue;
     expect_equal_bits({golden}, {{.tp = 2, .ep = 2}}, {40, 9, 17}, 16, 2);
   }
@@ -198,7 +198,7 @@ TEST(Layouts, members_of_a_shard_share_whole_experts) {
 // Other experts into the slots of every layer: any that leave none out.
 void shuffle_experts(Ranks& ranks) {
   const ModelConfig& config = ranks.model(0).config();
-  const int slots = ranks.model(0).shard().num_expert_slots;
+  const int slots = ranks.model(0).partition().num_expert_slots;
   Random random(5, 0);
   for (int layer = 0; layer < config.num_hidden_layers; ++layer) {
     if (config.layers[layer].is_dense()) continue;
@@ -255,7 +255,7 @@ std::vector<int> divisors_of(const std::string& dir) {
   const ModelConfig config = read_config(dir + "/config.json").value();
   std::vector<int> divisors;
   for (const int tp : {2, 4}) {
-    if (plan_shard(config, {.tp = tp}, 0).ok()) divisors.push_back(tp);
+    if (plan_partition(config, {.tp = tp}, 0).ok()) divisors.push_back(tp);
   }
   return divisors;
 }

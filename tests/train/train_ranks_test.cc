@@ -368,15 +368,15 @@ void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSm
       EXPECT_EQ(found[i].served, scores[i].served);
     }
     // Each has its part alone, and the last stage the first one's embedding, if it has any.
-    const ShardPlan& shard = trainer->ranks().model().shard();
+    const ModelPartition& partition = trainer->ranks().model().partition();
     if (shape.tp * shape.ep * shape.pp > 1) {
       EXPECT_LT(trainer->weights().bytes(), threads->weights().bytes());
     }
     trainer->give_embedding();
-    if (shard.is_first() || shard.is_last()) {
+    if (partition.is_first() || partition.is_last()) {
       ThreadPool own(1);
       EXPECT_EQ(trainer->weights().read(embedding, own),
-                take_part(embedding, box_of(embedding, shard), embedded));
+                take_part(embedding, box_of(embedding, partition), embedded));
     }
     ASSERT_TRUE(trainer->save(base / "processes", Json::Object{}).ok());
     ASSERT_TRUE(trainer->save(base / "processes", Json::Object{}).ok());  // it is there

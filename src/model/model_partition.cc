@@ -1,4 +1,4 @@
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 #include <bit>
 
@@ -17,7 +17,8 @@ std::string describe(const MeshShape& shape) {
   return text.empty() ? "one rank" : text;
 }
 
-bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config, bool with_mtp) const {
+bool ModelPartition::holds(const ModelTensor& tensor, const ModelConfig& config,
+                           bool with_mtp) const {
   if (config.is_mtp(tensor.layer)) return with_mtp && is_last();
   if (tensor.layer >= 0) return layers.holds(tensor.layer);
   if (tensor.role != TensorRole::kEmbedding) return is_last();
@@ -25,13 +26,13 @@ bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config, bool
   return is_first() || (is_last() && (has_mtp || config.tie_word_embeddings));
 }
 
-bool ShardPlan::is_whole(const ModelTensor& tensor) const {
+bool ModelPartition::is_whole(const ModelTensor& tensor) const {
   const bool is_expert =
       tensor.role == TensorRole::kRoutedExpert || tensor.role == TensorRole::kSharedExpert;
   return tensor.split == Split::kWhole || (is_expert && !shape.cuts_experts());
 }
 
-ExpertSlots ShardPlan::slots_of(int layer, int num_experts) const {
+ExpertSlots ModelPartition::slots_of(int layer, int num_experts) const {
   const auto i = static_cast<std::size_t>(layer);
   if (i < moved.size() && !moved[i].empty()) return moved[i];
   return first_slots(num_experts, num_expert_slots);
@@ -67,7 +68,7 @@ Status check_divides(bool is_tp, int parts, std::string_view name, std::int64_t 
                      ", but must divide the model's ", name, " (", size, "); set it to ", works));
 }
 
-Status check_division(const ModelConfig& config, const ShardPlan& plan) {
+Status check_division(const ModelConfig& config, const ModelPartition& plan) {
   const MeshShape& shape = plan.shape;
   const int slices = shape.num_slices();
   if (slices == 1) return Ok{};
@@ -115,7 +116,7 @@ Status check_shape(const MeshShape& shape) {
   return Ok{};
 }
 
-Result<ShardPlan> plan_shard(const ModelConfig& config, const MeshShape& shape, int rank) {
+Result<ModelPartition> plan_partition(const ModelConfig& config, const MeshShape& shape, int rank) {
   GLINT_TRY_STATUS(check_shape(shape));
   const int copies = config.n_routed_experts * (shape.ep - 1);  // of each on every rank
   if (shape.redundant_experts > copies) {
@@ -143,7 +144,7 @@ Result<ShardPlan> plan_shard(const ModelConfig& config, const MeshShape& shape, 
   const int stage = rank / (shape.tp * shape.dp), shard = rank / shape.tp % shape.dp;
   const int tp_rank = rank % shape.tp, heads = config.num_attention_heads / shape.tp;
   const int slots = config.n_routed_experts + shape.redundant_experts;
-  ShardPlan plan = {
+  ModelPartition plan = {
       .shape = shape,
       .stage = stage,
       .shard = shard,

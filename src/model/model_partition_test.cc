@@ -1,4 +1,4 @@
-#include "model/shard_plan.h"
+#include "model/model_partition.h"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@ ModelConfig tiny_config() {
   return read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json")).value();
 }
 
-TEST(ShardPlan, every_layer_and_expert_has_one_place) {
+TEST(ModelPartition, every_layer_and_expert_has_one_place) {
   const ModelConfig config = tiny_config();
   for (const MeshShape& shape : {MeshShape{}, MeshShape{.ep = 4, .dp = 4},
                                  MeshShape{.ep = 3, .pp = 2, .dp = 3}, MeshShape{.dp = 2}}) {
     std::vector<int> layers(config.num_hidden_layers), experts(config.n_routed_experts);
     for (int rank = 0; rank < shape.num_ranks(); ++rank) {
-      const ShardPlan plan = plan_shard(config, shape, rank).value();
+      const ModelPartition plan = plan_partition(config, shape, rank).value();
       if (plan.shard == 0) {
         for (int i = plan.layers.begin; i < plan.layers.end; ++i) ++layers[i];
       }
@@ -29,13 +29,13 @@ TEST(ShardPlan, every_layer_and_expert_has_one_place) {
   }
 }
 
-TEST(ShardPlan, the_last_stage_may_have_other_layers) {
+TEST(ModelPartition, the_last_stage_may_have_other_layers) {
   ModelConfig config = tiny_config();
   config.num_hidden_layers = 78;
   const auto sizes = [&](const MeshShape& shape) {
     std::vector<int> all;
     for (int rank = 0; rank < shape.pp; ++rank)
-      all.push_back(plan_shard(config, shape, rank).value().layers.size());
+      all.push_back(plan_partition(config, shape, rank).value().layers.size());
     return all;
   };
   EXPECT_EQ(sizes({.pp = 4}), (std::vector{19, 20, 19, 20}));
@@ -43,7 +43,7 @@ TEST(ShardPlan, the_last_stage_may_have_other_layers) {
   EXPECT_EQ(sizes({.pp = 4, .last_stage_layers = 75}), (std::vector{1, 1, 1, 75}));
 }
 
-TEST(ShardPlan, tensors_outside_the_layers_are_at_the_ends) {
+TEST(ModelPartition, tensors_outside_the_layers_are_at_the_ends) {
   ModelConfig config = tiny_config();
   const MeshShape shape = {.pp = 3};
   for (const auto& [with_mtp, is_tied] : {std::pair(true, false), {false, false}, {false, true}}) {
@@ -51,7 +51,7 @@ TEST(ShardPlan, tensors_outside_the_layers_are_at_the_ends) {
     for (const ModelTensor& tensor : model_tensors(config)) {
       int holders = 0;
       for (int rank = 0; rank < 3; ++rank) {
-        holders += plan_shard(config, shape, rank).value().holds(tensor, config, with_mtp);
+        holders += plan_partition(config, shape, rank).value().holds(tensor, config, with_mtp);
       }
       const bool is_twice = tensor.role == TensorRole::kEmbedding && (with_mtp || is_tied);
       const bool is_nowhere = config.is_mtp(tensor.layer) && !with_mtp;
@@ -60,10 +60,10 @@ TEST(ShardPlan, tensors_outside_the_layers_are_at_the_ends) {
   }
 }
 
-TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
+TEST(ModelPartition, refuses_what_cannot_be_in_one_sentence) {
   const ModelConfig config = tiny_config();
   const auto refusal = [&](const MeshShape& shape) {
-    const auto plan = plan_shard(config, shape, 0);
+    const auto plan = plan_partition(config, shape, 0);
     return plan.ok() ? "<ok>" : plan.error().message;
   };
   EXPECT_EQ(refusal({.ep = 2, .dp = 4}),
@@ -106,13 +106,13 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
             "model.layers.0.mlp.down_proj (512); set it to 512");
 }
 
-TEST(ShardPlan, members_of_a_shard_may_share_whole_experts) {
+TEST(ModelPartition, members_of_a_shard_may_share_whole_experts) {
   const ModelConfig config = tiny_config();
   std::vector<int> next(2);
   for (int rank = 0; rank < 8; ++rank) {
     const MeshShape shape = {
         .tp = 2, .ep = 4, .pp = 2, .dp = 2, .moves_experts = true, .redundant_experts = 3};
-    const ShardPlan plan = plan_shard(config, shape, rank).value();
+    const ModelPartition plan = plan_partition(config, shape, rank).value();
     EXPECT_EQ(plan.experts.first, next[plan.stage]);
     next[plan.stage] += plan.experts.count;
     EXPECT_EQ(plan.num_expert_slots, config.n_routed_experts + 3);
@@ -127,11 +127,11 @@ TEST(ShardPlan, members_of_a_shard_may_share_whole_experts) {
   EXPECT_EQ(next, (std::vector<int>(2, config.n_routed_experts + 3)));
 }
 
-TEST(ShardPlan, members_of_a_shard_divide_its_heads) {
+TEST(ModelPartition, members_of_a_shard_divide_its_heads) {
   const ModelConfig config = tiny_config();
   const MeshShape shape = {.tp = 2, .pp = 2, .dp = 2, .reduce_slices = 8};
   for (int rank = 0; rank < 8; ++rank) {
-    const ShardPlan plan = plan_shard(config, shape, rank).value();
+    const ModelPartition plan = plan_partition(config, shape, rank).value();
     EXPECT_EQ(plan.tp_rank, rank % 2);
     EXPECT_EQ(plan.shard, rank / 2 % 2);
     EXPECT_EQ(plan.stage, rank / 4);

@@ -1,4 +1,4 @@
-// ShardPlan: the part of a model that one rank holds and runs.
+// ModelPartition: the part of a model that one rank holds and runs.
 #pragma once
 
 #include <string>
@@ -58,7 +58,7 @@ struct HeadRange {
   int first = 0, count = 0;
 };
 
-struct ShardPlan {
+struct ModelPartition {
   MeshShape shape = {};
   int stage = 0, shard = 0, tp_rank = 0;
   LayerRange layers = {};
@@ -91,6 +91,6 @@ ExpertRange experts_of(int num_experts, int rank, int size);
 Status check_shape(const MeshShape& shape);
 
 // Fails with one sentence if the model cannot be divided so.
-Result<ShardPlan> plan_shard(const ModelConfig& config, const MeshShape& shape, int rank);
+Result<ModelPartition> plan_partition(const ModelConfig& config, const MeshShape& shape, int rank);
 
 }  // namespace glint
