@@ -88,7 +88,7 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
                 .done = std::move(observer)} {
   weights_.store("default");
   const int threads = event_threads(config);
-  for (int i = 0; i < threads; ++i) shards_.push_back(std::make_shared<Shard>());
+  for (int i = 0; i < threads; ++i) event_threads_.push_back(std::make_shared<EventThread>());
   EngineOptions options = std::move(model.engine);
   options.scheduler.max_seq_len = config.max_model_len;
   options.on_step = [this](int tokens) { metrics_->step(tokens); };
@@ -108,30 +108,30 @@ Generations::~Generations() {
   alive_thread_.join();
   // The engine's last events come while it is destroyed: they must not call it.
   closing_ = true;
-  for (const std::shared_ptr<Shard>& shard : shards_) {
+  for (const std::shared_ptr<EventThread>& thread : event_threads_) {
     std::promise<void> idle;
-    shard->thread.post([&idle] { idle.set_value(); });
+    thread->tasks.post([&idle] { idle.set_value(); });
     idle.get_future().wait();
   }
   long_answers_.finish();
   engine_.reset();
-  shards_.clear();
+  event_threads_.clear();
 }
 
 void Generations::on_events(std::vector<TokenEvent> events) {
-  std::vector<std::vector<TokenEvent>> parts(shards_.size());
+  std::vector<std::vector<TokenEvent>> parts(event_threads_.size());
   for (TokenEvent& event : events) {
     const std::uint64_t number = Session::number_of(event.id);
-    parts[number % shards_.size()].push_back(std::move(event));
+    parts[number % event_threads_.size()].push_back(std::move(event));
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].empty()) continue;
-    Shard* shard = shards_[i].get();
-    shard->thread.post([this, shard, part = std::move(parts[i])]() mutable {
+    EventThread* thread = event_threads_[i].get();
+    thread->tasks.post([this, thread, part = std::move(parts[i])]() mutable {
       for (TokenEvent& event : part) {
         const std::uint64_t number = Session::number_of(event.id);
-        const auto found = shard->sessions.find(number);
-        if (found == shard->sessions.end()) continue;
+        const auto found = thread->sessions.find(number);
+        if (found == thread->sessions.end()) continue;
         const std::shared_ptr<Session> session = found->second;
         bool is_elsewhere = false;
         run_session(*session, [&](Session& one) {
@@ -141,9 +141,9 @@ void Generations::on_events(std::vector<TokenEvent> events) {
           is_elsewhere = true;
         });
         if (is_elsewhere) {
-          shard->sessions.erase(number);
+          thread->sessions.erase(number);
         } else if (session->done()) {
-          forget(*shard, number);
+          forget(*thread, number);
         }
       }
     });
@@ -176,22 +176,22 @@ void Generations::keep_streams_alive() {
     const auto stopped = [this] { return stop_alive_; };
     if (changed_.wait_for(lock, std::chrono::duration<double>(between_looks), stopped)) return;
     lock.unlock();
-    for (const std::shared_ptr<Shard>& shard : shards_) {
-      shard->thread.post([this, shard = shard.get(), seconds] {
+    for (const std::shared_ptr<EventThread>& thread : event_threads_) {
+      thread->tasks.post([this, thread = thread.get(), seconds] {
         std::vector<std::uint64_t> gone;
-        for (const auto& [number, session] : shard->sessions) {
+        for (const auto& [number, session] : thread->sessions) {
           run_session(*session, [&](Session& each) { each.keep_alive(seconds); });
           if (session->done()) gone.push_back(number);
         }
-        for (const std::uint64_t number : gone) forget(*shard, number);
+        for (const std::uint64_t number : gone) forget(*thread, number);
       });
     }
     lock.lock();
   }
 }
 
-void Generations::forget(Shard& shard, std::uint64_t number) {
-  shard.sessions.erase(number);
+void Generations::forget(EventThread& thread, std::uint64_t number) {
+  thread.sessions.erase(number);
   forget(number);
 }
 
@@ -293,7 +293,7 @@ void Generations::begin(ApiRequest request, Prepared prepared, Reply reply,
                                              std::move(info), ready->reply, services_);
     // Added before the engine knows of it: its first event comes after this. Before its grammar is
     // there, too: a stream that waits for it says so.
-    add_session(shard_of(number), number, std::move(session), ready->reply);
+    add_session(thread_of(number), number, std::move(session), ready->reply);
     if (!ready->prepared.needs_grammar) return run_requests(*ready);
     compile_grammar(ready, *spec, field);
   });
@@ -304,10 +304,10 @@ void Generations::guard_memory(const Ready& ready, const std::function<void()>& 
   try {
     run();
   } catch (const std::bad_alloc&) {
-    Shard* const shard = shard_of(ready.number).get();
-    shard->thread.post([this, shard, number = ready.number] {
-      end_session(*shard, number, [](Session& session) { session.fail(out_of_memory_error()); });
-      forget(*shard, number);
+    EventThread* const thread = thread_of(ready.number).get();
+    thread->tasks.post([this, thread, number = ready.number] {
+      end_session(*thread, number, [](Session& session) { session.fail(out_of_memory_error()); });
+      forget(*thread, number);
     });
     Reply(ready.reply).fail(out_of_memory_error());  // if the session was not there yet
   }
@@ -361,9 +361,9 @@ void Generations::run_requests(Ready& ready) {
   // A client that vanished, or was aborted, in between left some of its choices running.
   for (std::size_t i = 0; i < requests.size(); ++i)
     if ((*ready.aborted)[i]) services_.abort(Session::id_of(number, i));
-  Shard* const shard = shard_of(number).get();
-  shard->thread.post([this, shard, number, count = requests.size()] {
-    if (shard->sessions.contains(number)) return;
+  EventThread* const thread = thread_of(number).get();
+  thread->tasks.post([this, thread, number, count = requests.size()] {
+    if (thread->sessions.contains(number)) return;
     for (std::size_t i = 0; i < count; ++i) services_.abort(Session::id_of(number, i));
   });
 }
@@ -375,33 +375,33 @@ std::uint64_t Generations::remember(Live live) {
   return next_number_++;
 }
 
-void Generations::add_session(const std::shared_ptr<Shard>& shard, std::uint64_t number,
+void Generations::add_session(const std::shared_ptr<EventThread>& thread, std::uint64_t number,
                               std::shared_ptr<Session> session, Reply reply) {
-  shard->thread.post([this, shard = shard.get(), number, session = std::move(session), reply,
-                      weak = std::weak_ptr<Shard>(shard)]() mutable {
-    shard->sessions[number] = std::move(session);
+  thread->tasks.post([this, thread = thread.get(), number, session = std::move(session), reply,
+                      weak = std::weak_ptr<EventThread>(thread)]() mutable {
+    thread->sessions[number] = std::move(session);
     reply.on_disconnect([this, weak, number] {
-      const std::shared_ptr<Shard> alive = weak.lock();
+      const std::shared_ptr<EventThread> alive = weak.lock();
       if (!alive) return;
-      alive->thread.post([this, shard = alive.get(), number] {
-        end_session(*shard, number, [](Session& session) { session.disconnect(); });
+      alive->tasks.post([this, thread = alive.get(), number] {
+        end_session(*thread, number, [](Session& session) { session.disconnect(); });
       });
     });
   });
 }
 
-void Generations::end_session(Shard& shard, std::uint64_t number,
+void Generations::end_session(EventThread& thread, std::uint64_t number,
                               const std::function<void(Session&)>& end) {
-  const auto found = shard.sessions.find(number);
-  if (found == shard.sessions.end()) return;
+  const auto found = thread.sessions.find(number);
+  if (found == thread.sessions.end()) return;
   run_session(*found->second, end);
-  forget(shard, number);
+  forget(thread, number);
 }
 
 void Generations::end_session(std::uint64_t number, std::function<void(Session&)> end) {
-  Shard* const shard = shard_of(number).get();
-  shard->thread.post(
-      [this, shard, number, end = std::move(end)] { end_session(*shard, number, end); });
+  EventThread* const thread = thread_of(number).get();
+  thread->tasks.post(
+      [this, thread, number, end = std::move(end)] { end_session(*thread, number, end); });
 }
 
 bool Generations::all_aborted(const Aborted& aborted) {

@@ -86,9 +86,9 @@ class Generations {
     std::shared_ptr<std::atomic<bool>> admitted;
   };
   // One event thread and the sessions that it owns.
-  struct Shard {
+  struct EventThread {
     std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions;  // of the thread alone
-    TaskThreads thread{1};  // last: joins before the sessions go
+    TaskThreads tasks{1};  // last: joins before the sessions go
   };
 
   void on_events(std::vector<TokenEvent> events);
@@ -110,16 +110,17 @@ class Generations {
   void abort_choice(std::uint64_t number, const Live& live, std::size_t choice);
   std::uint64_t remember(Live live);  // its number
   void forget(std::uint64_t number);
-  void add_session(const std::shared_ptr<Shard>& shard, std::uint64_t number,
+  void add_session(const std::shared_ptr<EventThread>& thread, std::uint64_t number,
                    std::shared_ptr<Session> session, Reply reply);
-  const std::shared_ptr<Shard>& shard_of(std::uint64_t number) const {
-    return shards_[number % shards_.size()];
+  const std::shared_ptr<EventThread>& thread_of(std::uint64_t number) const {
+    return event_threads_[number % event_threads_.size()];
   }
-  // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.
-  void end_session(Shard& shard, std::uint64_t number, const std::function<void(Session&)>& end);
+  // On the thread of `thread`: ends a session, if it is still there; forgets one that is done.
+  void end_session(EventThread& thread, std::uint64_t number,
+                   const std::function<void(Session&)>& end);
   // end_session(), from any thread.
   void end_session(std::uint64_t number, std::function<void(Session&)> end);
-  void forget(Shard& shard, std::uint64_t number);
+  void forget(EventThread& thread, std::uint64_t number);
   void tell_long(Session& session, std::uint64_t number);
   void keep_streams_alive();  // the work of `alive_thread_`
 
@@ -142,7 +143,7 @@ class Generations {
   bool stop_alive_ = false;
 
   TaskThreads long_answers_{1};  // one at a time, as they take some times their text
-  std::vector<std::shared_ptr<Shard>> shards_;
+  std::vector<std::shared_ptr<EventThread>> event_threads_;
   std::unique_ptr<Engine> engine_;
   std::thread alive_thread_;
 };
