@@ -34,9 +34,9 @@ def table(glint):
     lines = ["| hosts | sequences | `--tp 8` a host | `--dp` and `--ep` over all |", "|---:|---:|---:|---:|"]
     for hosts, batches in ROWS:
         for batch in batches:
-            shards = 8 * hosts
+            replicas = 8 * hosts
             times = [floor(glint, 1, batch // hosts, ("--tp", 8)),
-                     floor(glint, hosts, batch, ("--tp", 1, "--dp", shards, "--ep", shards)) if batch >= shards else None]
+                     floor(glint, hosts, batch, ("--tp", 1, "--dp", replicas, "--ep", replicas)) if batch >= replicas else None]
             best = min(filter(None, times), default=None)
             lines.append(f"| {hosts} | {batch:,} | {' | '.join(cell(time, batch, hosts, best) for time in times)} |")
     return "\n".join(lines) + "\n"

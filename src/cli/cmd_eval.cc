@@ -29,7 +29,7 @@ struct Options : RunOptions, LayoutOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    LayoutOptions::visit(v, {.dp = "shards, each with sequences and a cache of its own"});
+    LayoutOptions::visit(v, {.dp = "replicas, each with sequences and a cache of its own"});
     v.section("Reference");
     v("ref=MODEL", ref,
       "the model to compare with; MODEL itself where only the arithmetic differs");

@@ -48,11 +48,11 @@ struct DeviceOptions : LayoutOptions {
             .tp = "ranks that divide each matrix (default: the devices that dp and pp leave; 1 "
                   "with --ep or --cp alone)",
             .pp = "stages of whole layers",
-            .dp = "shards with sequences and a cache of their own",
+            .dp = "replicas with sequences and a cache of their own",
             .ep = "ranks among which whole experts are dealt out: 1, or tp x dp; without these, as "
-                  "many shards",
-            .cp = "shards that share each sequence: a divisor of dp, or without it as many "
-                  "shards"});
+                  "many replicas",
+            .cp = "replicas that share each sequence: a divisor of dp, or without it as many "
+                  "replicas"});
   }
 };
 
@@ -70,7 +70,8 @@ struct LoadOptions {
     v("kv-dtype", kv_dtype, "KV cache", {"f32", "bf16", "fp8"});
     v("index", index, "index keys", {"exact", "fp8"});
     v("max-model-len=N", max_model_len, "longest context (32k, auto: the model's)");
-    v("concurrency=N", concurrency, "sequences at once (default: what fits, at most 256 a shard)");
+    v("concurrency=N", concurrency,
+      "sequences at once (default: what fits, at most 256 a replica)");
     v("max-num-batched-tokens=N", max_num_batched_tokens, "tokens of one step at most");
     v("drafts=K", drafts, "tokens that the MTP layer guesses a step");
     v("input-len=N", input_len, "tokens of a prompt, for speeds");
@@ -259,12 +260,12 @@ Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions&
   while (heads % tp) --tp;
   if (o.count && tp != left) {
     const std::int64_t of_stage = d.count / d.layout.pp;
-    const std::string shards = d.count % d.layout.pp == 0
-                                   ? str(", or --dp to ", of_stage / std::gcd(of_stage, heads))
-                                   : "";
+    const std::string replicas = d.count % d.layout.pp == 0
+                                     ? str(", or --dp to ", of_stage / std::gcd(of_stage, heads))
+                                     : "";
     return invalid(str("--count is ", d.count, ", which leaves ", left,
                        " ranks to divide the model's ", heads, " heads evenly; set it to ",
-                       tp * others, shards));
+                       tp * others, replicas));
   }
   d.layout.tp = tp;
   if (!o.count && o.device != "cpu") d.count = tp * others;

@@ -48,7 +48,7 @@ struct Options : RunOptions, LayoutOptions {
     LayoutOptions::visit(
         v, {.tp = "ranks that divide heads, inner rows, experts and vocabulary; they are threads",
             .pp = "stages of whole layers",
-            .dp = "shards, each with sequences and a cache of its own"});
+            .dp = "replicas, each with sequences and a cache of its own"});
   }
 };
 

@@ -88,12 +88,12 @@ Status GrpoModels::open_answering() {
   return Ok{};
 }
 
-// The layout of training, but with shards that all have sequences of their own; on a host that
-// threads share, and of the first process alone, without shards that no expert needs.
+// The layout of training, but with replicas that all have sequences of their own; on a host that
+// threads share, and of the first process alone, without replicas that no expert needs.
 MeshShape GrpoModels::engine_shape() const {
   MeshShape shape = options_.layout.shape();
   shape.cp = 1;
-  // There each shard would read the same weights for fewer answers.
+  // There each replica would read the same weights for fewer answers.
   const bool share_host = peers_.is_alone() && trainer_->model().ops().device().is_host();
   if (!is_over_all() || share_host) shape.dp = std::max(shape.ep / shape.tp, 1);
   return shape;

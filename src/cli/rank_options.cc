@@ -68,12 +68,12 @@ Result<FittedShape> fit_shape(const LayoutOptions& layout, const ModelConfig& co
   shape.cp = std::min(layout.cp, shape.dp);
   while (shape.dp % shape.cp) --shape.cp;
   note(fitted.note, "cp", layout.cp, shape.cp,
-       shape.dp == 1 ? "there is 1 shard" : str("it divides the ", shape.dp, " shards"));
+       shape.dp == 1 ? "there is 1 replica" : str("it divides the ", shape.dp, " replicas"));
   const int stage = shape.tp * shape.dp;
   shape.ep = layout.ep == 1 ? 1 : stage;
-  const char* const members = shape.tp > 1 ? "ranks" : "shards";
+  const char* const members = shape.tp > 1 ? "ranks" : "replicas";
   note(fitted.note, "ep", layout.ep, shape.ep,
-       stage == 1 ? "there is 1 shard" : str("there are ", stage, ' ', members));
+       stage == 1 ? "there is 1 replica" : str("there are ", stage, ' ', members));
   shape.pp = std::min(layout.pp, std::max(most / (shape.tp * shape.dp), 1));
   const bool is_deep = shape.pp <= config.num_hidden_layers;
   if (!is_deep) shape.pp = config.num_hidden_layers;
@@ -188,8 +188,8 @@ Status check_one_sequence(const LayoutOptions& layout) {
   if (layout.dp > 1 && layout.ep == 1 && layout.cp == 1) {
     return invalid(
         str("--dp is ", layout.dp,
-            ", and shards have sequences of their own, but this command runs on one; "
-            "leave it out, or let shards share the experts with --ep, or sequences with --cp"));
+            ", and replicas have sequences of their own, but this command runs on one; "
+            "leave it out, or let replicas share the experts with --ep, or sequences with --cp"));
   }
   return Ok{};
 }

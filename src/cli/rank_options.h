@@ -22,18 +22,19 @@ struct LayoutHelp {
   const char* pp =
       "stages of whole layers; more than the layers or the threads carry become the most that they "
       "do";
-  const char* dp = "shards, each with requests and a KV cache of its own; they step together";
+  const char* dp = "replicas, each with requests and a KV cache of its own; they step together";
   const char* ep =
       "ranks that share the routed experts, each expert on one of them: all that --tp and --dp "
-      "make; without these, as many shards";
+      "make; without these, as many replicas";
   const char* cp =
-      "shards that share each sequence: they divide the rows of its prompt, and each has its whole "
-      "cache; a divisor of --dp, or without it as many shards (TensorRT-LLM's meaning)";
+      "replicas that share each sequence: they divide the rows of its prompt, and each has its "
+      "whole "
+      "cache; a divisor of --dp, or without it as many replicas (TensorRT-LLM's meaning)";
 };
 
 // For commands that run one sequence at a time: see check_one_sequence.
 inline constexpr LayoutHelp kHelpOfOneSequence = {
-    .dp = "shards for --cp or --ep; alone it is refused"};
+    .dp = "replicas for --cp or --ep; alone it is refused"};
 
 struct LayoutOptions {
   int tp = 1, pp = 1, dp = 1, ep = 1, cp = 1, reduce_slices = 0;
@@ -57,7 +58,7 @@ struct LayoutOptions {
     v("cp=N", cp, help.cp);
   }
 
-  // The layout that is asked for: --ep or --cp alone makes as many shards.
+  // The layout that is asked for: --ep or --cp alone makes as many replicas.
   MeshShape shape() const;
 };
 
@@ -139,8 +140,8 @@ class LedRanks {
   std::unique_ptr<RankThreads> followers_;
 };
 
-// Fails on shards that would have nothing to do for a command that runs one sequence after another,
-// on the first of them: others have but experts to give.
+// Fails on replicas that would have nothing to do for a command that runs one sequence after
+// another, on the first of them: others have but experts to give.
 Status check_one_sequence(const LayoutOptions& layout);
 
 // The model of `resolved` in the layout that fits, which is noted where it is not the one asked

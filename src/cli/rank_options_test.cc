@@ -28,44 +28,44 @@ TEST(FitShape, takes_what_model_and_machine_carry) {
   EXPECT_EQ(fit({.tp = 2, .reduce_slices = 4}, 8).shape.num_slices(), 4);
 }
 
-TEST(FitShape, takes_the_shards_that_it_has_threads_for) {
+TEST(FitShape, takes_the_replicas_that_it_has_threads_for) {
   const auto shape = [](const LayoutOptions& layout, int threads) {
     return fit(layout, threads).shape;
   };
-  EXPECT_EQ(shape({.ep = 3}, 4), (MeshShape{.ep = 3, .dp = 3}));  // --ep alone makes shards
+  EXPECT_EQ(shape({.ep = 3}, 4), (MeshShape{.ep = 3, .dp = 3}));  // --ep alone makes replicas
   EXPECT_EQ(shape({.dp = 4}, 4), (MeshShape{.dp = 4}));
   EXPECT_EQ(shape({.dp = 2, .ep = 2}, 4), (MeshShape{.ep = 2, .dp = 2}));
   EXPECT_EQ(shape({.tp = 2, .dp = 2}, 4), (MeshShape{.tp = 2, .dp = 2}));
   EXPECT_EQ(fit({.tp = 2, .dp = 2}, 4).note, "");
   const FittedShape few = fit({.ep = 8}, 2);
   EXPECT_EQ(few.shape, (MeshShape{.ep = 2, .dp = 2}));
-  EXPECT_EQ(few.note, "dp 8 -> 2: there are 2 threads; ep 8 -> 2: there are 2 shards");
+  EXPECT_EQ(few.note, "dp 8 -> 2: there are 2 threads; ep 8 -> 2: there are 2 replicas");
   const FittedShape divided = fit({.tp = 8, .ep = 8}, 3);
   EXPECT_EQ(divided.shape, (MeshShape{.tp = 2, .ep = 2}));
   EXPECT_EQ(divided.note, "tp 8 -> 2: there are 3 threads; ep 8 -> 2: there are 2 ranks");
   EXPECT_EQ(shape({.tp = 2, .dp = 2, .ep = 4}, 4), (MeshShape{.tp = 2, .ep = 4, .dp = 2}));
   EXPECT_EQ(shape({.ep = 2, .reduce_slices = 4}, 2),
             (MeshShape{.ep = 2, .dp = 2, .reduce_slices = 4}));
-  EXPECT_EQ(fit({.dp = 4, .ep = 2}, 4).note, "ep 2 -> 4: there are 4 shards");
+  EXPECT_EQ(fit({.dp = 4, .ep = 2}, 4).note, "ep 2 -> 4: there are 4 replicas");
 }
 
 TEST(FitShape, shares_experts_among_no_more_ranks_than_there_are) {
   const FittedShape many = fit({.ep = 32}, 64);
   EXPECT_EQ(many.shape, (MeshShape{.ep = 16, .dp = 16}));
   EXPECT_EQ(many.note,
-            "dp 32 -> 16: the checkpoint has 16 experts; ep 32 -> 16: there are 16 shards");
+            "dp 32 -> 16: the checkpoint has 16 experts; ep 32 -> 16: there are 16 replicas");
   EXPECT_EQ(fit({.tp = 2, .dp = 16, .ep = 32}, 64).shape, (MeshShape{.tp = 2, .ep = 16, .dp = 8}));
   EXPECT_EQ(fit({.dp = 32}, 64).shape, (MeshShape{.dp = 32}));
 }
 
-TEST(FitShape, takes_the_shards_of_a_sequence_that_divide_all) {
+TEST(FitShape, takes_the_replicas_of_a_sequence_that_divide_all) {
   EXPECT_EQ(fit({.cp = 2}, 2).shape, (MeshShape{.cp = 2, .dp = 2}));
   EXPECT_EQ(fit({.dp = 4, .ep = 4, .cp = 2}, 4).shape, (MeshShape{.cp = 2, .ep = 4, .dp = 4}));
   EXPECT_EQ(fit({.tp = 2, .cp = 2}, 4).shape, (MeshShape{.tp = 2, .cp = 2, .dp = 2}));
   EXPECT_EQ(fit({.cp = 8}, 3).note,
-            "dp 8 -> 3: there are 3 threads; cp 8 -> 3: it divides the 3 shards");
-  EXPECT_EQ(fit({.dp = 4, .cp = 3}, 4).note, "cp 3 -> 2: it divides the 4 shards");
-  EXPECT_EQ(fit({.cp = 2}, 1).note, "dp 2 -> 1: there is 1 thread; cp 2 -> 1: there is 1 shard");
+            "dp 8 -> 3: there are 3 threads; cp 8 -> 3: it divides the 3 replicas");
+  EXPECT_EQ(fit({.dp = 4, .cp = 3}, 4).note, "cp 3 -> 2: it divides the 4 replicas");
+  EXPECT_EQ(fit({.cp = 2}, 1).note, "dp 2 -> 1: there is 1 thread; cp 2 -> 1: there is 1 replica");
 }
 
 TEST(FitShape, moves_experts_that_are_shared) {

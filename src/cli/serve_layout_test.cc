@@ -20,11 +20,11 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
   EXPECT_EQ(layout(Dialect::kVllm, "m -tp 2 -dp 4"), (Sizes{2, 4, 1}));
   EXPECT_EQ(layout(Dialect::kVllm, "m -dp 8 --enable-expert-parallel"), (Sizes{1, 8, 8}));
   EXPECT_EQ(layout(Dialect::kVllm, "m -ep -dp 8"), (Sizes{1, 8, 8}));
-  // SGLang: --tp counts all ranks where attention is over shards.
+  // SGLang: --tp counts all ranks where attention is over replicas.
   EXPECT_EQ(layout(Dialect::kSglang, "--model-path m --tp 8 --enable-dp-attention --dp-size 4"),
             (Sizes{2, 4, 1}));
   EXPECT_EQ(layout(Dialect::kSglang, "--model-path m --tp 8 --dp-size 2"), (Sizes{8, 2, 1}));
-  // TensorRT-LLM: as many shards as ranks.
+  // TensorRT-LLM: as many replicas as ranks.
   const std::string file = write_temporary(
       "serve_layout_trt.yml", "enable_attention_dp: true\nmoe_expert_parallel_size: 8\n");
   EXPECT_EQ(layout(Dialect::kTrtllm, "m --tp_size 8 --config " + file), (Sizes{1, 8, 8}));
@@ -64,7 +64,7 @@ TEST(ServeDialect, requests_and_tokens_at_once_are_as_each_server_counts_them) {
   EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -pcp 2 --max-num-seqs 16"), std::pair(64, 2048));
   EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4"), std::pair(256, 2048));
   EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -dpn 0 --max-num-seqs 16"), std::pair(16, 2048));
-  // SGLang: shards of attention divide both, and replicas have as many each.
+  // SGLang: replicas of attention divide both; whole replicas have as many each.
   const std::string limits =
       "--model-path m --max-running-requests 16 --chunked-prefill-size 8192 ";
   EXPECT_EQ(at_once(Dialect::kSglang, limits + "--tp 8 --dp 4 --enable-dp-attention"),
@@ -96,7 +96,7 @@ TEST(ServeDialect, machines_are_as_others_spell_them) {
                   "--model-path m --tp 16 --nnodes 2 --node-rank 1 "
                   "--dist-init-addr a:20000"),
             std::tuple(2, 1, "a:20000", 29501));
-  // vLLM's shards, some on each machine.
+  // vLLM's replicas, some on each machine.
   EXPECT_EQ(nodes(Dialect::kVllm,
                   "m -dp 4 --data-parallel-size-local 2 --data-parallel-start-rank "
                   "2 --data-parallel-address a --data-parallel-rpc-port 13345"),
@@ -108,24 +108,24 @@ TEST(ServeDialect, machines_are_as_others_spell_them) {
       "to run here; machines must have as many each (--data-parallel-size-local)");
 }
 
-TEST(ServeDialect, shards_behind_a_balancer_are_servers_of_their_own) {
-  const auto shards = [](const std::string& line) {
+TEST(ServeDialect, replicas_behind_a_balancer_are_servers_of_their_own) {
+  const auto replicas = [](const std::string& line) {
     const Served served = serve(Dialect::kVllm, words(line));
     return served.error.empty() ? str(served.options.dp, " of ", served.options.nnodes)
                                 : served.error;
   };
-  EXPECT_EQ(shards("m -dp 4 --data-parallel-rank 3 --data-parallel-address a -dpp 13345"),
+  EXPECT_EQ(replicas("m -dp 4 --data-parallel-rank 3 --data-parallel-address a -dpp 13345"),
             "1 of 1");
-  EXPECT_EQ(shards("m -dp 4 -dpe -dpl 1"), "1 of 1");
-  EXPECT_EQ(shards("m -dp 4 -dpl 2 -dpr 2 --data-parallel-hybrid-lb"), "2 of 1");
-  EXPECT_EQ(shards("m -dp 2 -dph -ep"), "2 of 1");
-  EXPECT_EQ(shards("m -dp 4 -dpn 4"),
+  EXPECT_EQ(replicas("m -dp 4 -dpe -dpl 1"), "1 of 1");
+  EXPECT_EQ(replicas("m -dp 4 -dpl 2 -dpr 2 --data-parallel-hybrid-lb"), "2 of 1");
+  EXPECT_EQ(replicas("m -dp 2 -dph -ep"), "2 of 1");
+  EXPECT_EQ(replicas("m -dp 4 -dpn 4"),
             "--data-parallel-size is 4, and --data-parallel-rank makes this server the 1 from "
             "number 4 on; there are numbers 0 to 3");
-  EXPECT_EQ(shards("m -dp 4 -dpn 0 -ep"),
+  EXPECT_EQ(replicas("m -dp 4 -dpn 0 -ep"),
             "--data-parallel-rank makes servers of their own, and experts are shared within one: "
             "leave --enable-expert-parallel out, then each server holds all experts; or leave "
-            "--data-parallel-rank out, then one server runs all 4 shards, on machines by "
+            "--data-parallel-rank out, then one server runs all 4 replicas, on machines by "
             "--data-parallel-start-rank");
 }
 

@@ -74,9 +74,9 @@ struct ScheduleOptions {
       "longest prompt and answer together, in tokens (32k, 1M; auto or -1: what the model has, as "
       "far as memory allows)");
     v("max-num-seqs,max-running-requests,max-batch-size", max_num_seqs,
-      "requests that run at once, of all shards");
+      "requests that run at once, of all replicas");
     v("max-num-batched-tokens,max-num-tokens", max_num_batched_tokens,
-      "tokens of one step at most, of each shard");
+      "tokens of one step at most, of each replica");
     v("max-queued-requests,max-num-queued-reqs", max_queued_requests,
       "requests that may wait; beyond, 429");
     v("max-queue-seconds=X", max_queue_seconds,
@@ -105,7 +105,7 @@ struct CacheMemoryOptions {
     v("kv-cache-memory,kv-cache-memory-bytes=BYTES", kv_cache_memory,
       "exactly this much (4G, 512M)");
     v("kv-cache-tokens,max-total-tokens=N", kv_cache_tokens,
-      "this many tokens, in whole pages of 64, of each shard (SGLang's meaning)");
+      "this many tokens, in whole pages of 64, of each replica (SGLang's meaning)");
     v("gpu-memory-utilization=X", gpu_memory_utilization,
       "share of all memory for weights, activations and cache (vLLM's meaning)");
     v("mem-fraction-static=X", mem_fraction_static,

@@ -246,7 +246,7 @@ void limit_bodies(const ServeMemory& memory, std::int64_t cache_bytes, HttpLimit
 std::string describe_ranks(const FittedShape& ranks) {
   const MeshShape& shape = ranks.shape;
   std::string text = shape.tp == 1 ? "" : str(shape.tp, " that divide every matrix");
-  if (shape.dp > 1) text += str(text.empty() ? "" : ", in each of ", shape.dp, " shards");
+  if (shape.dp > 1) text += str(text.empty() ? "" : ", in each of ", shape.dp, " replicas");
   if (shape.cp > 1) text += str(", of which ", shape.cp, " share each sequence");
   if (shape.ep > 1) text += ", which share the experts";
   if (shape.moves_experts) text += str(" by their load, ", shape.redundant_experts, " twice");
@@ -271,7 +271,7 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
                       with_commas(facts.config.max_position_embeddings), " tokens")},
       {"KV cache",
        str(with_commas(std::int64_t{plan.engine.cache.num_pages} * kPageSize), " tokens",
-           facts.ranks.shape.num_sequence_shards() > 1 ? " of each shard, " : ", ",
+           facts.ranks.shape.num_sequence_groups() > 1 ? " of each replica, " : ", ",
            human_bytes(plan.engine.cache.num_pages * facts.memory.page))},
       {"step", str("at most ", counted(o.max_num_seqs, "request"), ", ",
                    with_commas(o.max_num_batched_tokens), " tokens")},

@@ -108,7 +108,7 @@ Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
     GLINT_TRY(env, read_rank_env(cli.environment.all, ranks));
   }
   if (!env || ranks % env->size == 0) return env;
-  return wrong_number(*env, str("--tp is ", layout.tp, dp > 1 ? str(", in ", dp, " shards") : "",
+  return wrong_number(*env, str("--tp is ", layout.tp, dp > 1 ? str(", in ", dp, " replicas") : "",
                                 layout.pp > 1 ? str(", in ", layout.pp, " stages") : ""));
 }
 

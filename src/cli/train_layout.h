@@ -17,16 +17,17 @@ struct TrainLayoutOptions : LayoutOptions {
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    visit_sizes(v, {.tp = "ranks of a shard, which divide heads, inner rows, experts and "
-                          "vocabulary, and their gradients",
-                    .pp = "stages of layers, each with --tp or --dp ranks; --batch-tokens go "
-                          "through them at a time, one batch forward, one back (1F1B)",
-                    .dp = "shards that share the sequences of an update; each has an Nth of the "
-                          "optimiser's state (ZeRO-1)",
-                    .ep = "ranks that share the routed experts, each expert on one of them: all "
-                          "of a stage; without --dp and --tp, as many shards",
-                    .cp = "shards that share each sequence, of which each runs some rows; without "
-                          "--dp, as many shards, else groups of N"});
+    visit_sizes(v,
+                {.tp = "ranks of a replica, which divide heads, inner rows, experts and "
+                       "vocabulary, and their gradients",
+                 .pp = "stages of layers, each with --tp or --dp ranks; --batch-tokens go "
+                       "through them at a time, one batch forward, one back (1F1B)",
+                 .dp = "replicas that share the sequences of an update; each has an Nth of the "
+                       "optimiser's state (ZeRO-1)",
+                 .ep = "ranks that share the routed experts, each expert on one of them: all "
+                       "of a stage; without --dp and --tp, as many replicas",
+                 .cp = "replicas that share each sequence, of which each runs some rows; without "
+                       "--dp, as many replicas, else groups of N"});
     v("decoder-last-pipeline-num-layers=N", decoder_last_pipeline_num_layers,
       "layers of the last stage, which has the head and the drafts' layer, too (default: stages "
       "are even)");

@@ -15,7 +15,7 @@ Result<int> whole_number(const TranslatedTrainArgs& args, const std::string& fla
 Result<TrainPlanOptions> read_sizes(const TranslatedTrainArgs& args);
 
 // Adds the layout to the options of `args`. There a group of sequences, of which each is on
-// `context-parallel-size` ranks, is a shard a rank. Over several nodes ranks are processes.
+// `context-parallel-size` ranks, is a replica a rank. Over several nodes ranks are processes.
 Status divide_among_ranks(const TrainPlanOptions& sizes, TranslatedTrainArgs& args);
 
 // Names the sizes of GPUs among the words `given` as without meaning, where one process of a CPU

@@ -99,7 +99,7 @@ Comm& self_comm();
 struct Mesh {
   Comm* tp = &self_comm();  // ranks that divide each matrix; they have the same tokens
   Comm* cp = &self_comm();  // ranks that share a sequence's rows; each has its whole cache
-  Comm* dp = &self_comm();  // the same rank of each shard: what shards tell their leader
+  Comm* dp = &self_comm();  // the same rank of each replica: what replicas tell their leader
   Comm* ep = &self_comm();  // ranks that share the routed experts; each has tokens of its own
   Comm* pp = &self_comm();  // stages, of some layers each; each stage's output is the next's input
 };

@@ -73,11 +73,11 @@ struct State {
   std::optional<Failure> failure = {};
 };
 
-// The part of each shard.
-std::vector<StepShape> shapes_of(const StepPlan& plan, int num_shards) {
-  std::vector<StepShape> shapes(static_cast<std::size_t>(num_shards));
+// The part of each replica.
+std::vector<StepShape> shapes_of(const StepPlan& plan, int num_replicas) {
+  std::vector<StepShape> shapes(static_cast<std::size_t>(num_replicas));
   for (const SeqSlice& slice : plan.slices) {
-    StepShape& shape = shapes[static_cast<std::size_t>(slice.shard)];
+    StepShape& shape = shapes[static_cast<std::size_t>(slice.replica)];
     (slice.decodes() ? shape.num_decoding : shape.prompt_tokens) +=
         slice.decodes() ? 1 : slice.count;
   }
@@ -96,7 +96,7 @@ EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
   scheduler.max_seq_len = std::min(scheduler.max_seq_len, info.max_seq_len);
   scheduler.max_drafts = std::min(scheduler.max_drafts, info.max_drafts);
   scheduler.depth += info.depth - 1;
-  scheduler.num_shards = info.num_shards;
+  scheduler.num_replicas = info.num_replicas;
   scheduler.num_stages = info.num_stages;
   if (info.max_drafts > 0) options.cache.match_next_token = true;
   return options;
@@ -174,7 +174,7 @@ struct Engine::Impl {
   void handle(Pause& pause) { state.paused = pause.paused; }
 
   void handle(StepDone& done) {
-    const std::vector<StepShape> shapes = shapes_of(*done.plan, options.scheduler.num_shards);
+    const std::vector<StepShape> shapes = shapes_of(*done.plan, options.scheduler.num_replicas);
     if (!done.plan->slices.empty()) {  // the others only tell of ends
       costs.record(largest(shapes), done.result.seconds);
       stats.step_seconds += done.result.seconds;
@@ -317,9 +317,9 @@ struct Engine::Impl {
     stats.num_running = scheduler.num_running();
     stats.num_waiting = scheduler.num_waiting();
     stats.used_pages = stats.total_pages = 0;
-    for (int shard = 0; shard < options.scheduler.num_shards; ++shard) {
-      stats.used_pages += scheduler.cache(shard).num_used_pages();
-      stats.total_pages += scheduler.cache(shard).num_pages();
+    for (int replica = 0; replica < options.scheduler.num_replicas; ++replica) {
+      stats.used_pages += scheduler.cache(replica).num_used_pages();
+      stats.total_pages += scheduler.cache(replica).num_pages();
     }
     stats.page_size = options.cache.page_size;
     stats.max_seq_len = scheduler.max_seq_len();

@@ -20,7 +20,7 @@ namespace glint {
 
 struct EngineOptions {
   SchedulerConfig scheduler = {};
-  KvCacheConfig cache = {};  // of each of the executor's shards
+  KvCacheConfig cache = {};  // of each of the executor's replicas
   int max_waiting = 4096;    // requests beside max_running others; beyond this, submit() refuses
   // A step with prompt tokens may take this many times a plain decode step, or so many seconds if
   // that is longer. A slowdown of 0: no limit.
@@ -39,7 +39,7 @@ struct EngineOptions {
 // start.
 struct EngineStats : SchedulerStats {
   int num_running = 0, num_waiting = 0;
-  int used_pages = 0, total_pages = 0, page_size = 0;  // of all shards
+  int used_pages = 0, total_pages = 0, page_size = 0;  // of all replicas
   int max_seq_len = 0;                // tokens of prompt and answer that a request may have here
   double step_seconds = 0;            // in the executor
   double overhead_seconds = 0;        // between steps, with work to do: what the host costs

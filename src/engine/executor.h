@@ -21,7 +21,7 @@ struct ExecutorInfo {
   int num_layers = 0, num_moe_layers = 0, num_experts = 0, num_experts_per_tok = 0;
   std::vector<int> moe_layers = {};  // their indices in the model
   int depth = 1;                     // steps that it takes before the first of them is collected
-  int num_shards = 1;                // each with pages of its own
+  int num_replicas = 1;              // each with pages of its own
   // Stages that work on different steps at the same time. With more than one, no slice has a
   // pending token of a step that is not collected.
   int num_stages = 1;

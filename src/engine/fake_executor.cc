@@ -43,7 +43,7 @@ struct FakeSequence {
 // A slice where its sequence really is.
 struct Place {
   const PageId* pages = nullptr;
-  int shard = 0;
+  int replica = 0;
   int first = 0;
   int num_known = 0;  // rows of known tokens; drafts follow
 };
@@ -61,14 +61,14 @@ TokenLogprob fake_logprob(TokenId token, int num_top, int vocab_size) {
 
 struct FakeExecutor::State {
   explicit State(FakeExecutorOptions o) : options(std::move(o)) {
-    const std::size_t slots = static_cast<std::size_t>(options.info.num_shards) *
+    const std::size_t slots = static_cast<std::size_t>(options.info.num_replicas) *
                               static_cast<std::size_t>(options.num_pages) *
                               static_cast<std::size_t>(options.page_size);
     if (options.check_rows) memory.resize(slots), draft_memory.resize(slots);
   }
 
   std::size_t slot(const Place& place, int position) const {
-    const int page = place.shard * options.num_pages + place.pages[position / options.page_size];
+    const int page = place.replica * options.num_pages + place.pages[position / options.page_size];
     return static_cast<std::size_t>(page) * static_cast<std::size_t>(options.page_size) +
            static_cast<std::size_t>(position % options.page_size);
   }
@@ -139,13 +139,13 @@ Place FakeExecutor::State::locate(const StepPlan& plan, const SeqSlice& slice,
   GLINT_CHECK(slice.count > 0 && slice.num_drafts >= 0 && slice.num_drafts < slice.count,
               str(where, slice.count, " rows with ", slice.num_drafts, " drafts"));
   Place place = {.pages = plan.pages.data() + slice.page_begin,
-                 .shard = slice.shard,
+                 .replica = slice.replica,
                  .first = slice.first,
                  .num_known = slice.count - slice.num_drafts};
-  GLINT_CHECK(slice.shard >= 0 && slice.shard < options.info.num_shards,
-              str(where, "shard ", slice.shard));
-  GLINT_CHECK(slice.shard == 0 || !s.request->want.selected_keys,
-              str(where, "its keys are wanted, which only the first shard tells"));
+  GLINT_CHECK(slice.replica >= 0 && slice.replica < options.info.num_replicas,
+              str(where, "replica ", slice.replica));
+  GLINT_CHECK(slice.replica == 0 || !s.request->want.selected_keys,
+              str(where, "its keys are wanted, which only the first replica tells"));
   const TokenId* tokens = plan.tokens.data() + slice.token_begin;
   const int size = static_cast<int>(s.tokens.size());
   if (tokens[0] == kPendingToken) {

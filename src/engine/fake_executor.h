@@ -5,7 +5,7 @@
 // sharing, preemption or rollback changes the answer; and before each slice it checks that every
 // position that the slice attends to holds the row of the right prefix (an abort says which).
 //
-// Each shard has a memory of its own: a slice that runs on another than its pages lie on finds
+// Each replica has a memory of its own: a slice that runs on another than its pages lie on finds
 // other rows.
 //
 // A script replaces the hash: then a request's answer is a given list of tokens.
@@ -23,7 +23,7 @@ namespace glint {
 
 struct FakeExecutorOptions {
   ExecutorInfo info = {.vocab_size = 1000, .max_seq_len = 1 << 20};
-  int num_pages = 256, page_size = 64;  // of each shard
+  int num_pages = 256, page_size = 64;  // of each replica
   bool check_rows = true;               // false: costs nothing, for benchmarks
 
   // The whole answer; after its end, the request's first stop id (0 if it has none). Empty: hashes.

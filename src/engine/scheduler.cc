@@ -12,14 +12,14 @@
 namespace glint {
 namespace {
 
-// No sequence can be longer than what a shard's cache holds, or the oldest could stop for ever.
+// No sequence can be longer than what a replica's cache holds, or the oldest could stop for ever.
 SchedulerConfig resolve(SchedulerConfig config, const KvCacheConfig& cache) {
-  GLINT_CHECK(config.num_shards > 0 && config.max_step_tokens > 0 && config.max_running > 0 &&
+  GLINT_CHECK(config.num_replicas > 0 && config.max_step_tokens > 0 && config.max_running > 0 &&
                   config.depth > 0,
               "limits of the scheduler are positive");
   const std::int64_t held = std::int64_t{cache.num_pages} * cache.page_size;
   config.max_seq_len = static_cast<int>(std::min<std::int64_t>(config.max_seq_len, held));
-  const std::int64_t rows = std::int64_t{config.max_step_tokens} * config.num_shards;
+  const std::int64_t rows = std::int64_t{config.max_step_tokens} * config.num_replicas;
   config.max_running = static_cast<int>(std::min<std::int64_t>(config.max_running, rows));
   return config;
 }
@@ -64,7 +64,7 @@ Status check_request(const Request& request, const SchedulerConfig& config) {
 
 Scheduler::State::State(const SchedulerConfig& scheduler_config, const KvCacheConfig& cache)
     : config(resolve(scheduler_config, cache)) {
-  for (int i = 0; i < config.num_shards; ++i) shards.emplace_back(cache);
+  for (int i = 0; i < config.num_replicas; ++i) replicas.emplace_back(cache);
   stats.accepted_per_position.resize(static_cast<std::size_t>(std::max(0, config.max_drafts)));
 }
 
@@ -131,7 +131,7 @@ void Scheduler::preempt_all() {
 }
 
 void Scheduler::flush_cache() {
-  for (State::Shard& shard : state_->shards) shard.cache.flush();
+  for (State::Replica& replica : state_->replicas) replica.cache.flush();
 }
 
 std::vector<TokenEvent> Scheduler::commit(const StepPlan& plan, StepResult result) {
@@ -243,7 +243,7 @@ void Scheduler::State::join_running(Sequence& seq) {
   free_seats.pop_back();
   seq.state = Sequence::State::kRunning;
   running.insert(&seq);
-  ++shard(seq.shard).num_running;
+  ++replica(seq.replica).num_running;
 }
 
 // Pages of `seq` come back with its last step in flight. Its seat is free at once: whoever takes it
@@ -251,7 +251,7 @@ void Scheduler::State::join_running(Sequence& seq) {
 void Scheduler::State::leave_running(Sequence& seq) {
   free_seats.push_back(std::exchange(seq.seat, -1));
   running.erase(&seq);
-  --shard(seq.shard).num_running;
+  --replica(seq.replica).num_running;
   giving_back.push_back(&seq);
 }
 
@@ -271,9 +271,9 @@ int Scheduler::num_waiting() const { return static_cast<int>(state_->waiting.siz
 int Scheduler::num_running() const { return static_cast<int>(state_->running.size()); }
 
 int Scheduler::num_decoding() const {
-  std::vector<int> decoding(state_->shards.size());
+  std::vector<int> decoding(state_->replicas.size());
   for (const Sequence* seq : state_->running)
-    decoding[static_cast<std::size_t>(seq->shard)] += seq->decodes();
+    decoding[static_cast<std::size_t>(seq->replica)] += seq->decodes();
   return *std::max_element(decoding.begin(), decoding.end());
 }
 
@@ -288,7 +288,7 @@ bool Scheduler::idle() const {
 }
 int Scheduler::num_in_flight() const { return static_cast<int>(state_->in_flight.size()); }
 const SchedulerStats& Scheduler::stats() const { return state_->stats; }
-const KvCache& Scheduler::cache(int shard) const { return state_->shard(shard).cache; }
+const KvCache& Scheduler::cache(int replica) const { return state_->replica(replica).cache; }
 int Scheduler::max_seq_len() const { return state_->config.max_seq_len; }
 
 std::vector<RequestId> Scheduler::alive() const {
@@ -300,13 +300,13 @@ std::vector<RequestId> Scheduler::alive() const {
 
 void Scheduler::check_invariants() const {
   const State& s = *state_;
-  std::vector<std::vector<const PageTable*>> tables(s.shards.size());
-  std::vector<int> running(s.shards.size());
+  std::vector<std::vector<const PageTable*>> tables(s.replicas.size());
+  std::vector<int> running(s.replicas.size());
   std::int64_t queued = 0;
   for (const auto& [id, seq] : s.all) {
-    const auto shard = static_cast<std::size_t>(seq->shard);
-    tables[shard].push_back(&seq->pages);
-    running[shard] += seq->state == Sequence::State::kRunning;
+    const auto replica = static_cast<std::size_t>(seq->replica);
+    tables[replica].push_back(&seq->pages);
+    running[replica] += seq->state == Sequence::State::kRunning;
     const int held = static_cast<int>(seq->pages.pages().size()) * s.cache_of(*seq).page_size();
     const bool is_waiting = seq->state == Sequence::State::kWaiting;
     GLINT_CHECK(s.waiting.count(seq.get()) == (is_waiting ? 1u : 0u), "waits in the queue");
@@ -335,10 +335,10 @@ void Scheduler::check_invariants() const {
               "seats are 0, 1, .. and each is somebody's or free");
   GLINT_CHECK(queued == s.queued_tokens, "counts of the queue");
   GLINT_CHECK(static_cast<int>(s.running.size()) <= s.config.max_running, "too many run");
-  for (std::size_t i = 0; i < s.shards.size(); ++i) {
-    GLINT_CHECK(running[i] == s.shards[i].num_running, str("counts of shard ", i));
-    GLINT_CHECK(running[i] <= s.config.max_step_tokens, str("too many run on shard ", i));
-    s.shards[i].cache.check_invariants(tables[i]);
+  for (std::size_t i = 0; i < s.replicas.size(); ++i) {
+    GLINT_CHECK(running[i] == s.replicas[i].num_running, str("counts of replica ", i));
+    GLINT_CHECK(running[i] <= s.config.max_step_tokens, str("too many run on replica ", i));
+    s.replicas[i].cache.check_invariants(tables[i]);
   }
 }
 

@@ -9,7 +9,7 @@
 // requests in the same order, while tokens, slots and pages last. When pages run out the last in
 // that order is preempted: its pages go back, its tokens stay, and it waits in its place.
 //
-// Sequences are dealt out to shards, which have pages of their own and step together: one plan is
+// Sequences are dealt out to replicas, which have pages of their own and step together: one plan is
 // for all. A sequence goes where least is before it, cached prefixes and full caches considered,
 // and stays there until it is preempted.
 //
@@ -31,10 +31,10 @@
 namespace glint {
 
 struct SchedulerConfig {
-  int num_shards = 1;
-  int max_step_tokens = 2048;  // tokens per step and shard; bounds activation memory
-  int max_running = 256;       // sequences that hold pages at once, of all shards
-  int max_seq_len = 131072;    // prompt + output tokens of one sequence, if a shard holds so many
+  int num_replicas = 1;
+  int max_step_tokens = 2048;  // tokens per step and replica; bounds activation memory
+  int max_running = 256;       // sequences that hold pages at once, of all replicas
+  int max_seq_len = 131072;    // prompt + output tokens of one sequence, if a replica holds so many
   int depth = 2;               // plans in flight, one of which waits for the executor
   int num_stages = 1;          // of the executor: so many groups of sequences decode in turns
   int max_drafts = 0;          // per sequence and step
@@ -57,7 +57,7 @@ struct SchedulerStats {
 
 class Scheduler {
  public:
-  // `cache`: of each shard.
+  // `cache`: of each replica.
   Scheduler(const SchedulerConfig& config, const KvCacheConfig& cache);
   ~Scheduler();
 
@@ -84,7 +84,7 @@ class Scheduler {
 
   // Chooses the next step. Empty when nothing can run, or when `depth` plans are uncommitted. Plans
   // are committed in the order in which they were handed out. `prompt_budget` limits the prompt
-  // tokens of each shard in this step, so that a long prompt never stops the others; at least one
+  // tokens of each replica in this step, so that a long prompt never stops the others; at least one
   // page's worth always runs if nothing else does.
   StepPlan schedule(int prompt_budget);
 
@@ -99,12 +99,12 @@ class Scheduler {
   int max_seq_len() const;  // of the configuration, or what the cache holds if that is less
   int num_waiting() const;
   int num_running() const;
-  int num_decoding() const;                 // running past their prompt, on the shard with most
+  int num_decoding() const;                 // running past their prompt, on the replica with most
   std::int64_t num_waiting_tokens() const;  // that must run before the queue is empty
   bool idle() const;                        // nothing waits, runs or is in flight
   int num_in_flight() const;                // plans handed out and not committed
   const SchedulerStats& stats() const;
-  const KvCache& cache(int shard) const;
+  const KvCache& cache(int replica) const;
   std::vector<RequestId> alive() const;  // those that wait or run
 
   // Recomputes what is known from scratch; aborts on a mismatch. For tests.

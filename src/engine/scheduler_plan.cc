@@ -1,6 +1,6 @@
 // Plans: who runs how many rows in the next step, and who must wait.
 //
-// Why nothing deadlocks: with no step in flight, the first of a shard in scheduling order can
+// Why nothing deadlocks: with no step in flight, the first of a replica in scheduling order can
 // preempt all others there, and its cache holds the longest sequence there may be. Why nothing
 // livelocks: who is preempted comes after all who keep running there, and is admitted again only
 // when all its tokens fit.
@@ -20,10 +20,10 @@ StepPlan Scheduler::schedule(int prompt_budget) {
                      .prompt_tokens = std::max(0, prompt_budget),
                      .max_drafts = s.config.max_drafts};
   s.in_flight.push_back({.step = s.next_step});
-  s.plan_slices(plan, StepBudgets(s.shards.size(), each));
+  s.plan_slices(plan, StepBudgets(s.replicas.size(), each));
   if (plan.slices.empty() && s.in_flight.size() == 1 && !s.all.empty()) {
-    each.prompt_tokens = std::max(each.prompt_tokens, s.shards.front().cache.page_size());
-    s.plan_slices(plan, StepBudgets(s.shards.size(), each));
+    each.prompt_tokens = std::max(each.prompt_tokens, s.replicas.front().cache.page_size());
+    s.plan_slices(plan, StepBudgets(s.replicas.size(), each));
     const bool somebody_sits_out = std::any_of(s.running.begin(), s.running.end(),
                                                [](const Sequence* seq) { return seq->sits_out(); });
     GLINT_CHECK(!plan.slices.empty() || somebody_sits_out,
@@ -51,28 +51,29 @@ bool Scheduler::State::may_run(const Sequence& seq) const {
   return seq.can_run() && (config.num_stages == 1 || seq.in_flight_new == 0);
 }
 
-// Whether there are prompts for a step of `shard`.
-bool Scheduler::State::somebody_reads(int shard) const {
+// Whether there are prompts for a step of `replica`.
+bool Scheduler::State::somebody_reads(int replica) const {
   const bool may_join = !waiting.empty() && (has_slot(0) || last_makes_way_for(**waiting.begin()));
   return may_join || std::any_of(running.begin(), running.end(), [&](const Sequence* seq) {
-           return seq->shard == shard && !seq->decodes();
+           return seq->replica == replica && !seq->decodes();
          });
 }
 
 // Prompts may use what the decoding sequences leave of the step.
-StepBudget Scheduler::State::reserve_decodes(int shard, StepBudget budget) const {
+StepBudget Scheduler::State::reserve_decodes(int replica, StepBudget budget) const {
   int num_decodes = 0;
-  for (const Sequence* seq : running) num_decodes += seq->shard == shard && seq->decodes();
+  for (const Sequence* seq : running) num_decodes += seq->replica == replica && seq->decodes();
   budget.decodes = ceil_div(num_decodes, config.num_stages);
   if (num_decodes == 0) return budget;
   // Drafts leave room to whoever reads or waits to: they could take the whole of every step.
-  const int prompt_rows =
-      somebody_reads(shard) ? std::min(budget.prompt_tokens, shards.front().cache.page_size()) : 0;
+  const int prompt_rows = somebody_reads(replica)
+                              ? std::min(budget.prompt_tokens, replicas.front().cache.page_size())
+                              : 0;
   const int most = (budget.tokens - prompt_rows) / num_decodes - 1;
   budget.max_drafts = std::max(0, std::min(budget.max_drafts, most));
   int decode_tokens = 0;
   for (const Sequence* seq : running)
-    if (seq->shard == shard && seq->decodes() && may_run(*seq))
+    if (seq->replica == replica && seq->decodes() && may_run(*seq))
       decode_tokens += 1 + drafts_for(*seq, budget);
   budget.prompt_tokens = std::min(budget.prompt_tokens, budget.tokens - decode_tokens);
   return budget;
@@ -88,7 +89,7 @@ void Scheduler::State::plan_running(StepPlan& plan, StepBudgets& budgets) {
   // A copy: preemption takes sequences from the end of `running`.
   const std::vector<Sequence*> order(running.begin(), running.end());
   for (Sequence* seq : order) {
-    StepBudget& budget = budgets[static_cast<std::size_t>(seq->shard)];
+    StepBudget& budget = budgets[static_cast<std::size_t>(seq->replica)];
     if (seq->state != Sequence::State::kRunning || !may_run(*seq)) continue;
     if (seq->decodes() && budget.decodes-- <= 0) continue;  // it is others' turn
     plan_sequence(*seq, plan, budget);
@@ -129,7 +130,7 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
                           .sample = sample,
                           .max_new = sample ? drafts + 1 : 0,
                           .seat = seq.seat,
-                          .shard = seq.shard};
+                          .replica = seq.replica};
   plan.add(slice, tokens, seq.pages.pages());
   if (!seq.started) {
     seq.started = true;
@@ -144,7 +145,7 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
 }
 
 int Scheduler::State::pages_for(int num_tokens) const {
-  const int page_size = shards.front().cache.page_size();
+  const int page_size = replicas.front().cache.page_size();
   return ceil_div(num_tokens, page_size);
 }
 
@@ -158,10 +159,10 @@ int Scheduler::State::rows_that_fit(const Sequence& seq) const {
 }
 
 // Pages that come back at later commits without preempting anybody.
-int Scheduler::State::pages_coming_back(int shard) const {
+int Scheduler::State::pages_coming_back(int replica) const {
   int count = 0;
   for (const Sequence* seq : giving_back)
-    if (seq->shard == shard) count += cache_of(*seq).num_exclusive_pages(seq->pages);
+    if (seq->replica == replica) count += cache_of(*seq).num_exclusive_pages(seq->pages);
   return count;
 }
 
@@ -170,8 +171,8 @@ int Scheduler::State::pages_coming_back(int shard) const {
 // step.
 bool Scheduler::State::preempt_for_page(const Sequence& seq, StepBudget& budget) {
   while (cache_of(seq).num_free_pages() == 0) {
-    if (pages_coming_back(seq.shard) > 0) return false;
-    Sequence& last = last_of(seq.shard);
+    if (pages_coming_back(seq.replica) > 0) return false;
+    Sequence& last = last_of(seq.replica);
     if (&last == &seq) return false;
     preempt(last);
     budget.tight = true;
@@ -180,9 +181,9 @@ bool Scheduler::State::preempt_for_page(const Sequence& seq, StepBudget& budget)
 }
 
 // The running one that makes way first there.
-Sequence& Scheduler::State::last_of(int shard) {
+Sequence& Scheduler::State::last_of(int replica) {
   return **std::find_if(running.rbegin(), running.rend(),
-                        [&](const Sequence* seq) { return seq->shard == shard; });
+                        [&](const Sequence* seq) { return seq->replica == replica; });
 }
 
 void Scheduler::State::preempt(Sequence& seq) {
@@ -195,8 +196,8 @@ void Scheduler::State::preempt(Sequence& seq) {
 }
 
 void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
-  // A sequence that waits for another's prefill, or for room in its shard's part of the step, lets
-  // later ones pass, but keeps a slot. Their number is bounded, so that a long queue of equal
+  // A sequence that waits for another's prefill, or for room in its replica's part of the step,
+  // lets later ones pass, but keeps a slot. Their number is bounded, so that a long queue of equal
   // prompts costs no time.
   constexpr int kMaxPassed = 64;
   int passed = 0;
@@ -214,14 +215,14 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
       continue;
     }
     if (is_blocked(seq)) return;
-    const int shard = choose_shard(seq, budgets);
-    StepBudget& budget = budgets[static_cast<std::size_t>(shard)];
-    if (finds_leader(seq, shard) || !budget.admits()) {
+    const int replica = choose_replica(seq, budgets);
+    StepBudget& budget = budgets[static_cast<std::size_t>(replica)];
+    if (finds_leader(seq, replica) || !budget.admits()) {
       ++passed;
       continue;
     }
-    if (is_full(shard) || !has_slot(passed)) {
-      Sequence& last = is_full(shard) ? last_of(shard) : **running.rbegin();
+    if (is_full(replica) || !has_slot(passed)) {
+      Sequence& last = is_full(replica) ? last_of(replica) : **running.rbegin();
       if (last.request->priority <= seq.request->priority) {
         ++passed;
         continue;
@@ -229,10 +230,10 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
       if (!preempt_all_of({&last})) return;
     }
     const std::size_t num_running = running.size();
-    if (!admit(seq, shard)) {
-      // Other shards are not for it; but nobody takes the seat of one that made way and is in the
+    if (!admit(seq, replica)) {
+      // Other replicas are not for it; but nobody takes the seat of one that made way and is in the
       // step.
-      const bool must_be_here = seq.request->want.selected_keys && shards.size() > 1;
+      const bool must_be_here = seq.request->want.selected_keys && replicas.size() > 1;
       if (must_be_here && running.size() == num_running) {
         budget.tight = true;
         ++passed;
@@ -245,27 +246,28 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
   }
 }
 
-// The shard where a waiting sequence has least before it: tokens of its own that are not cached
+// The replica where a waiting sequence has least before it: tokens of its own that are not cached
 // there, and those that others there run in this step and later, an answer counted as kAnswer
 // tokens. First those where it fits now.
-int Scheduler::State::choose_shard(const Sequence& seq, const StepBudgets& budgets) const {
+int Scheduler::State::choose_replica(const Sequence& seq, const StepBudgets& budgets) const {
   constexpr std::int64_t kAnswer = 256;
-  // Only the first shard's ranks see the keys that it selects.
-  if (shards.size() == 1 || seq.request->want.selected_keys) return 0;
+  // Only the first replica's ranks see the keys that it selects.
+  if (replicas.size() == 1 || seq.request->want.selected_keys) return 0;
   std::vector<std::int64_t> work;
   for (const StepBudget& budget : budgets) work.push_back(config.max_step_tokens - budget.tokens);
   for (const Sequence* other : running)
-    work[static_cast<std::size_t>(other->shard)] += std::max(0, other->num_left()) + kAnswer;
+    work[static_cast<std::size_t>(other->replica)] += std::max(0, other->num_left()) + kAnswer;
   int best = 0;
   std::pair<bool, std::int64_t> least;  // whether it is full, tokens
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const KvCache& cache = shards[i].cache;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const KvCache& cache = replicas[i].cache;
     const KvCache::Cached cached =
         seq.may_adopt() ? cache.cached(seq.tokens, seq.request->cache_salt) : KvCache::Cached{};
     const int missing = pages_for(seq.num_tokens() - cached.tokens) + cached.free_pages;
     const std::pair<bool, std::int64_t> here = {
         is_full(static_cast<int>(i)) ||
-            (shards[i].num_running > 0 && missing > cache.num_free_pages() - shards[i].num_running),
+            (replicas[i].num_running > 0 &&
+             missing > cache.num_free_pages() - replicas[i].num_running),
         work[i] + seq.num_tokens() - cached.tokens};
     if (i == 0 || here < least) best = static_cast<int>(i), least = here;
   }
@@ -274,7 +276,7 @@ int Scheduler::State::choose_shard(const Sequence& seq, const StepBudgets& budge
 
 int Scheduler::State::num_free_pages() const {
   int count = 0;
-  for (const Shard& shard : shards) count += shard.cache.num_free_pages();
+  for (const Replica& replica : replicas) count += replica.cache.num_free_pages();
   return count;
 }
 
@@ -285,12 +287,12 @@ bool Scheduler::State::is_blocked(const Sequence& seq) const {
          num_free_pages() <= blocked.free_pages;
 }
 
-// Makes a waiting sequence run on `shard`, with its prefix that is cached there, if all its tokens
-// fit.
-bool Scheduler::State::admit(Sequence& seq, int its_shard) {
-  seq.shard = its_shard;
+// Makes a waiting sequence run on `replica`, with its prefix that is cached there, if all its
+// tokens fit.
+bool Scheduler::State::admit(Sequence& seq, int its_replica) {
+  seq.replica = its_replica;
   KvCache& cache = cache_of(seq);
-  const int num_running = shard(its_shard).num_running;
+  const int num_running = replica(its_replica).num_running;
   const int cached =
       seq.may_adopt() ? cache.adopt_prefix(seq.pages, seq.tokens, seq.request->cache_salt) : 0;
   seq.num_computed = cached;
@@ -298,7 +300,7 @@ bool Scheduler::State::admit(Sequence& seq, int its_shard) {
   // Each running sequence soon needs one page more.
   const int room = cache.num_free_pages() - num_running;
   const bool fits = missing <= room || (num_running == 0 && rows_that_fit(seq) > 0);
-  if (!fits && !make_way_for_pages(seq, its_shard, missing - room)) {
+  if (!fits && !make_way_for_pages(seq, its_replica, missing - room)) {
     seq.pages = {};
     seq.num_computed = 0;
     return false;
@@ -319,13 +321,13 @@ bool Scheduler::State::admit(Sequence& seq, int its_shard) {
 
 // Preempts running sequences of strictly worse priority for one that waits, if that is enough.
 // True if room is there now; what steps in flight hold comes back later.
-bool Scheduler::State::make_way_for_pages(const Sequence& seq, int shard, int missing) {
+bool Scheduler::State::make_way_for_pages(const Sequence& seq, int replica, int missing) {
   std::vector<Sequence*> victims;
-  int pages = pages_coming_back(shard);
+  int pages = pages_coming_back(replica);
   if (pages >= missing) return false;  // wait for those
   for (auto last = running.rbegin(); last != running.rend() && pages < missing; ++last) {
     if ((*last)->request->priority <= seq.request->priority) return false;
-    if ((*last)->shard != shard) continue;
+    if ((*last)->replica != replica) continue;
     victims.push_back(*last);
     pages += cache_of(**last).num_exclusive_pages((*last)->pages);
   }
@@ -334,7 +336,7 @@ bool Scheduler::State::make_way_for_pages(const Sequence& seq, int shard, int mi
 
 // A row of each of its sequences fills a step.
 bool Scheduler::State::is_full(int i) const {
-  return shard(i).num_running >= config.max_step_tokens;
+  return replica(i).num_running >= config.max_step_tokens;
 }
 
 // Beside those that run and `passed`.
@@ -368,14 +370,14 @@ bool Scheduler::State::waits_for_leader(Sequence& seq) const {
   return false;
 }
 
-// Whether a running sequence of `shard` is computing a prefix of this one's tokens: then waiting
+// Whether a running sequence of `replica` is computing a prefix of this one's tokens: then waiting
 // for it costs nothing and saves the rows.
-bool Scheduler::State::finds_leader(Sequence& seq, int shard) const {
+bool Scheduler::State::finds_leader(Sequence& seq, int replica) const {
   if (!seq.may_adopt()) return false;
   for (const Sequence* other : running) {
     // Never for one that itself may have to wait for others of worse priority than this.
     if (other->request->priority > seq.request->priority) break;
-    if (other->shard != shard) continue;
+    if (other->replica != replica) continue;
     const int useful = shared_tokens(*other, seq);
     if (useful <= other->num_computed) continue;
     seq.leader = {.id = other->id(), .tokens = useful};
@@ -391,8 +393,9 @@ int Scheduler::State::shared_tokens(const Sequence& first, const Sequence& later
     return 0;
   const int common = static_cast<int>(common_prefix(first.tokens, later.tokens));
   // The last common token may be needed as the one after a page; one token is left to run.
-  const int lookahead = shards.front().cache.config().match_next_token ? 1 : 0;
-  return shards.front().cache.reusable_tokens(std::min(common - lookahead, later.num_tokens() - 1));
+  const int lookahead = replicas.front().cache.config().match_next_token ? 1 : 0;
+  return replicas.front().cache.reusable_tokens(
+      std::min(common - lookahead, later.num_tokens() - 1));
 }
 
 }  // namespace glint

@@ -8,7 +8,7 @@ namespace glint {
 namespace {
 
 struct World {
-  int shards = 1, stages = 1;
+  int replicas = 1, stages = 1;
   int depth = 1, max_drafts = 0, num_pages = 16, page_size = 4;
   bool adapt = true;
   bool faults = false;  // steps fail at random
@@ -40,7 +40,7 @@ class Chaos {
   static SimulationOptions options(const World& world, std::uint64_t seed) {
     Random random(seed, 1);
     SimulationOptions options;
-    options.scheduler = {.num_shards = world.shards,
+    options.scheduler = {.num_replicas = world.replicas,
                          .max_step_tokens = 2 + static_cast<int>(random.below(40)),
                          .max_running = 2 + static_cast<int>(random.below(7)),
                          .max_seq_len = 48,
@@ -147,7 +147,7 @@ void run_worlds(const World& world, int num_seeds, int num_steps) {
   EXPECT_GT(steps, static_cast<std::uint64_t>(num_seeds * num_steps) / 4);
   EXPECT_GT(sum.preemptions, steps / 200);
   EXPECT_GT(sum.prefix_hits, steps / 20);
-  if (world.shards > 1) {
+  if (world.replicas > 1) {
     EXPECT_GT(num_empty_parts, static_cast<int>(steps / 50));
   }
   if (world.max_drafts == 0) return;
@@ -171,18 +171,19 @@ TEST(SchedulerProperty, steps_that_fail_cost_time_and_no_token) {
   run_worlds({.depth = 1, .faults = true}, 15, 2000);
   run_worlds({.depth = 3, .max_drafts = 3, .faults = true}, 15, 2000);
 }
-TEST(SchedulerProperty, shards) {
-  run_worlds({.shards = 2, .depth = 1}, 15, 2000);
-  run_worlds({.shards = 3, .depth = 2, .max_drafts = 3, .num_pages = 13}, 15, 2000);
-  run_worlds({.shards = 4, .depth = 4, .max_drafts = 2, .num_pages = 12}, 15, 2000);
+TEST(SchedulerProperty, replicas) {
+  run_worlds({.replicas = 2, .depth = 1}, 15, 2000);
+  run_worlds({.replicas = 3, .depth = 2, .max_drafts = 3, .num_pages = 13}, 15, 2000);
+  run_worlds({.replicas = 4, .depth = 4, .max_drafts = 2, .num_pages = 12}, 15, 2000);
 }
-TEST(SchedulerProperty, shards_whose_steps_fail) {
-  run_worlds({.shards = 2, .depth = 1, .num_pages = 12, .faults = true}, 15, 2000);
-  run_worlds({.shards = 3, .depth = 3, .max_drafts = 3, .num_pages = 13, .faults = true}, 15, 2000);
+TEST(SchedulerProperty, replicas_whose_steps_fail) {
+  run_worlds({.replicas = 2, .depth = 1, .num_pages = 12, .faults = true}, 15, 2000);
+  run_worlds({.replicas = 3, .depth = 3, .max_drafts = 3, .num_pages = 13, .faults = true}, 15,
+             2000);
 }
 TEST(SchedulerProperty, stages) {
   run_worlds({.stages = 2, .depth = 3}, 15, 2000);
-  run_worlds({.shards = 2, .stages = 3, .depth = 4, .num_pages = 13}, 15, 2000);
+  run_worlds({.replicas = 2, .stages = 3, .depth = 4, .num_pages = 13}, 15, 2000);
   run_worlds({.stages = 2, .depth = 4, .num_pages = 12, .faults = true}, 15, 2000);
 }
 TEST(SchedulerProperty, pages_of_one_token) {

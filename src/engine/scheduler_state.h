@@ -10,7 +10,7 @@
 
 namespace glint {
 
-// Room left of one shard's part of a step while it is planned.
+// Room left of one replica's part of a step while it is planned.
 struct StepBudget {
   int tokens = 0;         // rows
   int prompt_tokens = 0;  // of those, rows of slices that are not one decoded token
@@ -20,7 +20,7 @@ struct StepBudget {
 
   bool admits() const { return tokens > 0 && prompt_tokens > 0 && !tight; }
 };
-using StepBudgets = std::vector<StepBudget>;  // of each shard
+using StepBudgets = std::vector<StepBudget>;  // of each replica
 
 struct Scheduler::State {
   State(const SchedulerConfig& scheduler_config, const KvCacheConfig& cache);
@@ -35,8 +35,8 @@ struct Scheduler::State {
 
   // scheduler_plan.cc
   void plan_slices(StepPlan& plan, StepBudgets budgets);
-  bool somebody_reads(int shard) const;
-  StepBudget reserve_decodes(int shard, StepBudget budget) const;
+  bool somebody_reads(int replica) const;
+  StepBudget reserve_decodes(int replica, StepBudget budget) const;
   int drafts_for(const Sequence& seq, const StepBudget& budget) const;
   bool may_run(const Sequence& seq) const;
   void plan_running(StepPlan& plan, StepBudgets& budgets);
@@ -44,22 +44,22 @@ struct Scheduler::State {
   void append_slice(Sequence& seq, int count, int drafts, StepPlan& plan);
   int pages_for(int num_tokens) const;
   int rows_that_fit(const Sequence& seq) const;
-  int pages_coming_back(int shard) const;
+  int pages_coming_back(int replica) const;
   bool preempt_for_page(const Sequence& seq, StepBudget& budget);
   void admit_waiting(StepPlan& plan, StepBudgets& budgets);
-  int choose_shard(const Sequence& seq, const StepBudgets& budgets) const;
-  bool admit(Sequence& seq, int shard);
-  bool make_way_for_pages(const Sequence& seq, int shard, int missing);
-  bool is_full(int shard) const;
+  int choose_replica(const Sequence& seq, const StepBudgets& budgets) const;
+  bool admit(Sequence& seq, int replica);
+  bool make_way_for_pages(const Sequence& seq, int replica, int missing);
+  bool is_full(int replica) const;
   bool has_slot(int passed) const;
   bool last_makes_way_for(const Sequence& seq) const;
   bool preempt_all_of(const std::vector<Sequence*>& victims);
   int num_free_pages() const;
   bool is_blocked(const Sequence& seq) const;
   bool waits_for_leader(Sequence& seq) const;
-  bool finds_leader(Sequence& seq, int shard) const;
+  bool finds_leader(Sequence& seq, int replica) const;
   int shared_tokens(const Sequence& first, const Sequence& later) const;
-  Sequence& last_of(int shard);
+  Sequence& last_of(int replica);
   void preempt(Sequence& seq);
 
   // scheduler.cc
@@ -73,18 +73,18 @@ struct Scheduler::State {
   void forget(Sequence& seq);
 
   // A pool of pages, and how many of the running sequences use it.
-  struct Shard {
-    explicit Shard(const KvCacheConfig& config) : cache(config) {}
+  struct Replica {
+    explicit Replica(const KvCacheConfig& config) : cache(config) {}
     KvCache cache;
     int num_running = 0;
   };
-  Shard& shard(int i) { return shards[static_cast<std::size_t>(i)]; }
-  const Shard& shard(int i) const { return shards[static_cast<std::size_t>(i)]; }
-  KvCache& cache_of(const Sequence& seq) { return shard(seq.shard).cache; }
-  const KvCache& cache_of(const Sequence& seq) const { return shard(seq.shard).cache; }
+  Replica& replica(int i) { return replicas[static_cast<std::size_t>(i)]; }
+  const Replica& replica(int i) const { return replicas[static_cast<std::size_t>(i)]; }
+  KvCache& cache_of(const Sequence& seq) { return replica(seq.replica).cache; }
+  const KvCache& cache_of(const Sequence& seq) const { return replica(seq.replica).cache; }
 
   const SchedulerConfig config;
-  std::deque<Shard> shards;
+  std::deque<Replica> replicas;
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> all;
   Ordered waiting, running;
   std::int64_t queued_tokens = 0;                       // of those waiting

@@ -34,7 +34,7 @@ struct Sequence {
   int limit = 0;          // the most tokens it may ever have
   State state = State::kWaiting;
   int seat = -1;         // while it runs
-  int shard = 0;         // that has its pages; another perhaps when it is admitted again
+  int replica = 0;       // that has its pages; another perhaps when it is admitted again
   bool started = false;  // the executor knows it
 
   TokenList tokens;  // so far

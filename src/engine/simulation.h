@@ -24,7 +24,7 @@ inline SimulationOptions with_sizes(SimulationOptions options) {
   options.executor.page_size = options.cache.page_size;
   options.executor.info.max_seq_len = options.scheduler.max_seq_len;
   options.executor.info.max_drafts = options.scheduler.max_drafts;
-  options.executor.info.num_shards = options.scheduler.num_shards;
+  options.executor.info.num_replicas = options.scheduler.num_replicas;
   options.executor.info.num_stages = options.scheduler.num_stages;
   options.cache.match_next_token = options.scheduler.max_drafts > 0;
   return options;
@@ -79,9 +79,9 @@ class Simulation {
     StepPlan plan = scheduler.schedule(prompt_budget);
     scheduler.check_invariants();
     if (plan.empty()) return false;
-    std::vector<int> tokens(static_cast<std::size_t>(options_.scheduler.num_shards));
+    std::vector<int> tokens(static_cast<std::size_t>(options_.scheduler.num_replicas));
     for (const SeqSlice& slice : plan.slices)
-      tokens.at(static_cast<std::size_t>(slice.shard)) += slice.count;
+      tokens.at(static_cast<std::size_t>(slice.replica)) += slice.count;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       EXPECT_LE(tokens[i], options_.scheduler.max_step_tokens);
       num_empty_parts += tokens[i] == 0;
@@ -180,8 +180,8 @@ class Simulation {
 
   int num_used_pages() const {
     int count = 0;
-    for (int shard = 0; shard < options_.scheduler.num_shards; ++shard)
-      count += scheduler.cache(shard).num_used_pages();
+    for (int replica = 0; replica < options_.scheduler.num_replicas; ++replica)
+      count += scheduler.cache(replica).num_used_pages();
     return count;
   }
 
@@ -195,7 +195,7 @@ class Simulation {
   std::unordered_map<RequestId, Outcome> outcomes;
   std::vector<std::pair<RequestId, std::uint64_t>> late;  // to be woken
   int num_alive = 0, num_failures = 0;
-  int num_empty_parts = 0;  // of a shard in a plan
+  int num_empty_parts = 0;  // of a replica in a plan
 
  private:
   RequestId last_id_ = 0;

@@ -27,7 +27,7 @@ std::string describe(const StepPlan& plan) {
     text += str("\n  request ", slice.id, ": positions ", slice.first, " to ",
                 slice.first + slice.count - 1, ", ", slice.num_drafts, " drafts, ",
                 slice.sample ? "samples, " : "", slice.num_pages, " pages",
-                slice.shard > 0 ? str(" of shard ", slice.shard) : "");
+                slice.replica > 0 ? str(" of replica ", slice.replica) : "");
   }
   if (plan.slices.size() > kMaxLines)
     text += str("\n  and ", plan.slices.size() - kMaxLines, " more");

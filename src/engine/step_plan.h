@@ -1,6 +1,6 @@
 // StepPlan: what one forward pass runs, and StepResult: what came of it. There is no prefill or
 // decode: a sequence is a list of tokens of which the first `first` are in the cache, and a slice
-// runs the next `count` of them. All shards step together; one may have no slice.
+// runs the next `count` of them. All replicas step together; one may have no slice.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct SeqSlice {
   bool sample = false;  // the slice reaches the last known token, so a token is wanted
   int max_new = 0;      // the executor may report at most this many tokens (a limit is near)
   int seat = 0;         // of its sequence, while it runs: below SchedulerConfig::max_running
-  int shard = 0;        // that runs it, whose pages its pages are
+  int replica = 0;      // that runs it, whose pages its pages are
   int token_begin = 0;  // its tokens start here in StepPlan::tokens
   int page_begin = 0;   // and its pages here in ::pages, for positions [0, first + count)
   int num_pages = 0;

@@ -37,7 +37,7 @@ ContextOps::Rows ContextOps::meet(const BatchView& batch, Arena& arena) {
   rows.order = upload(order, {std::ssize(order)}, arena);
   rows.offsets = arena.take(DType::kI32, {ranks, ranks + 1});
   group_.all_gather(upload(mine, {1, ranks + 1}, arena), rows.offsets);
-  // Shards that share other sequences count too: their rows do not come, and write nothing.
+  // Replicas that share other sequences count too: their rows do not come, and write nothing.
   const std::vector<std::int32_t> nowhere(static_cast<std::size_t>(rows.all), -1);
   rows.slots = upload(nowhere, {rows.all}, arena);
   exchange(batch.slots, rows, rows.slots);

@@ -97,8 +97,8 @@ Status check_shape(const MeshShape& shape) {
   GLINT_TRY_STATUS(check_slices(shape));
   if (shape.dp % shape.cp != 0) {
     return invalid(str("cp is ", shape.cp, ", but must divide dp, which is ", shape.dp,
-                       ": as many shards share each sequence; set cp to ", shape.dp, ", or dp to ",
-                       shape.cp));
+                       ": as many replicas share each sequence; set cp to ", shape.dp,
+                       ", or dp to ", shape.cp));
   }
   const int stage = shape.tp * shape.dp;
   if (shape.ep != 1 && shape.ep != stage) {
@@ -141,16 +141,16 @@ Result<ModelPartition> plan_partition(const ModelConfig& config, const MeshShape
     if (last == 0) return layers * stage / shape.pp;
     return stage == shape.pp ? layers : (layers - last) * stage / (shape.pp - 1);
   };
-  const int stage = rank / (shape.tp * shape.dp), shard = rank / shape.tp % shape.dp;
+  const int stage = rank / (shape.tp * shape.dp), replica = rank / shape.tp % shape.dp;
   const int tp_rank = rank % shape.tp, heads = config.num_attention_heads / shape.tp;
   const int slots = config.n_routed_experts + shape.redundant_experts;
   ModelPartition plan = {
       .shape = shape,
       .stage = stage,
-      .shard = shard,
+      .replica = replica,
       .tp_rank = tp_rank,
       .layers = {first_layer(stage), first_layer(stage + 1)},
-      .experts = experts_of(slots, shape.ep == 1 ? 0 : shard * shape.tp + tp_rank, shape.ep),
+      .experts = experts_of(slots, shape.ep == 1 ? 0 : replica * shape.tp + tp_rank, shape.ep),
       .heads = {tp_rank * heads, heads},
       .num_expert_slots = slots};
   GLINT_TRY_STATUS(check_division(config, plan));

@@ -10,14 +10,15 @@
 
 namespace glint {
 
-// How many ranks of each kind. Rank r is member r % tp of shard r / tp % dp of stage r / (tp * dp).
+// How many ranks of each kind. Rank r is member r % tp of replica r / tp % dp of stage r / (tp *
+// dp).
 struct MeshShape {
-  int tp = 1;  // ranks of a shard that divide its heads, inner rows and vocabulary
-  int cp = 1;  // shards that share each sequence, of which each runs some rows; a divisor of dp
+  int tp = 1;  // ranks of a replica that divide its heads, inner rows and vocabulary
+  int cp = 1;  // replicas that share each sequence, of which each runs some rows; a divisor of dp
   int ep = 1;  // ranks that share the routed experts of a layer: 1, or all of a stage
   int pp = 1;  // stages, of whole layers each
   int last_stage_layers = 0;  // layers of the last stage; 0: stages are as even as it goes
-  int dp = 1;                 // shards: each has sequences and a cache of its own
+  int dp = 1;                 // replicas: each has sequences and a cache of its own
   // Slices that the sums of divided products are cut in: tp, or 2, 4, .. times as many, which the
   // ranks then add up in the order of all slices. 0: tp.
   int reduce_slices = 0;
@@ -30,8 +31,8 @@ struct MeshShape {
   int redundant_experts = 0;
 
   int num_ranks() const { return pp * dp * tp; }
-  // Shards, or groups of them, that have sequences of their own.
-  int num_sequence_shards() const { return dp / cp; }
+  // Replicas, or groups of them, that have sequences of their own.
+  int num_sequence_groups() const { return dp / cp; }
   int num_slices() const { return reduce_slices ? reduce_slices : tp; }
   bool cuts_experts() const { return ep == 1 && !whole_experts; }
   bool operator==(const MeshShape&) const = default;
@@ -60,7 +61,7 @@ struct HeadRange {
 
 struct ModelPartition {
   MeshShape shape = {};
-  int stage = 0, shard = 0, tp_rank = 0;
+  int stage = 0, replica = 0, tp_rank = 0;
   LayerRange layers = {};
   ExpertRange experts = {};
   HeadRange heads = {};

@@ -18,10 +18,10 @@ TEST(ModelPartition, every_layer_and_expert_has_one_place) {
     std::vector<int> layers(config.num_hidden_layers), experts(config.n_routed_experts);
     for (int rank = 0; rank < shape.num_ranks(); ++rank) {
       const ModelPartition plan = plan_partition(config, shape, rank).value();
-      if (plan.shard == 0) {
+      if (plan.replica == 0) {
         for (int i = plan.layers.begin; i < plan.layers.end; ++i) ++layers[i];
       }
-      if (plan.stage > 0 || (shape.ep == 1 && plan.shard > 0)) continue;
+      if (plan.stage > 0 || (shape.ep == 1 && plan.replica > 0)) continue;
       for (int e = 0; e < plan.experts.count; ++e) ++experts[plan.experts.first + e];
     }
     EXPECT_EQ(layers, std::vector<int>(layers.size(), 1)) << describe(shape);
@@ -72,7 +72,7 @@ TEST(ModelPartition, refuses_what_cannot_be_in_one_sentence) {
   EXPECT_EQ(refusal({.ep = 2}),
             "ep is 2, but experts are shared by all 1 ranks of a stage or by none; set ep to 1");
   EXPECT_EQ(refusal({.cp = 4, .dp = 6}),
-            "cp is 4, but must divide dp, which is 6: as many shards share each sequence; set cp "
+            "cp is 4, but must divide dp, which is 6: as many replicas share each sequence; set cp "
             "to 6, or dp to 4");
   EXPECT_EQ(refusal({.pp = 100}), str("pp is 100, but the model has ", config.num_hidden_layers,
                                       " layers; every stage needs one"));
@@ -106,7 +106,7 @@ TEST(ModelPartition, refuses_what_cannot_be_in_one_sentence) {
             "model.layers.0.mlp.down_proj (512); set it to 512");
 }
 
-TEST(ModelPartition, members_of_a_shard_may_share_whole_experts) {
+TEST(ModelPartition, members_of_a_replica_may_share_whole_experts) {
   const ModelConfig config = tiny_config();
   std::vector<int> next(2);
   for (int rank = 0; rank < 8; ++rank) {
@@ -127,13 +127,13 @@ TEST(ModelPartition, members_of_a_shard_may_share_whole_experts) {
   EXPECT_EQ(next, (std::vector<int>(2, config.n_routed_experts + 3)));
 }
 
-TEST(ModelPartition, members_of_a_shard_divide_its_heads) {
+TEST(ModelPartition, members_of_a_replica_divide_its_heads) {
   const ModelConfig config = tiny_config();
   const MeshShape shape = {.tp = 2, .pp = 2, .dp = 2, .reduce_slices = 8};
   for (int rank = 0; rank < 8; ++rank) {
     const ModelPartition plan = plan_partition(config, shape, rank).value();
     EXPECT_EQ(plan.tp_rank, rank % 2);
-    EXPECT_EQ(plan.shard, rank / 2 % 2);
+    EXPECT_EQ(plan.replica, rank / 2 % 2);
     EXPECT_EQ(plan.stage, rank / 4);
     EXPECT_EQ(plan.heads.first, rank % 2 * 2);
     EXPECT_EQ(plan.heads.count, 2);

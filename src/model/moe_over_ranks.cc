@@ -88,7 +88,7 @@ void run(const Model& m, OwnRows own, Arena& arena) {
                     arena);
 }
 
-// Every rank of a shard has all its rows, and is home of a stretch of them.
+// Every rank of a replica has all its rows, and is home of a stretch of them.
 struct Stretch {
   std::int64_t each = 0;  // of a rank; the last ones may have fewer
   std::int64_t begin = 0, count = 0;
@@ -102,14 +102,14 @@ Stretch stretch_of(std::int64_t rows, const Comm& tp) {
   return {.each = each, .begin = begin, .count = std::min(rows - begin, each)};
 }
 
-// The rows of all ranks of a shard, once each has written its own; behind the last there is room
+// The rows of all ranks of a replica, once each has written its own; behind the last there is room
 // for as many rows of every rank.
 void gather_rows(Comm& tp, const Stretch& stretch, Tensor rows) {
   rows.shape[0] = tp.size() * stretch.each;
   tp.all_gather(rows.slice(0, tp.rank() * stretch.each, stretch.each), rows);
 }
 
-// The ranks of a shard have the same rows.
+// The ranks of a replica have the same rows.
 void run_in_stretches(const Model& m, OwnRows own, Arena& arena) {
   Comm& tp = *m.mesh.tp;
   MoeArgs& args = own.args;

@@ -21,7 +21,7 @@ TrialOptions trial_options(const DeploymentOptions& o) {
 // For passes whose time is told.
 TrialOptions floor_options(const DeploymentOptions& o, int stage) {
   TrialOptions options = trial_options(o);
-  options.shape.cp = 1;  // what shards of a sequence exchange is not counted
+  options.shape.cp = 1;  // what replicas of a sequence exchange is not counted
   options.stage = stage;
   return options;
 }
@@ -81,12 +81,12 @@ Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOption
 
 void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const DeploymentOptions& o = d.options;
-  const int dp = o.layout.dp, cp = o.layout.cp, shards = o.layout.num_sequence_shards();
+  const int dp = o.layout.dp, cp = o.layout.cp, replicas = o.layout.num_sequence_groups();
   const std::int64_t length = std::min(o.input_len + o.output_len, d.max_model_len);
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
-  // At once, of one shard. A step has a token of each of its sequences at least, and they are dealt
-  // out over as many steps as there are stages.
-  const std::int64_t fitting = d.cache_tokens / length;  // in shards that share their sequences
+  // At once, of one replica. A step has a token of each of its sequences at least, and they are
+  // dealt out over as many steps as there are stages.
+  const std::int64_t fitting = d.cache_tokens / length;  // in replicas that share their sequences
   const std::int64_t at_once =
       std::min<std::int64_t>(ceil_div(fitting, std::int64_t{cp}), d.max_running);
   const auto most = static_cast<int>(std::min<std::int64_t>(
@@ -123,14 +123,14 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
         floor_of(stages, config, o, {.tokens = b, .sequences = b, .length = mean, .logit_rows = b});
     // Fewer sequences than stages leave some of these idle.
     const std::int64_t steps = std::min<std::int64_t>(o.layout.pp, at_once / b);
-    const std::int64_t all = fitting * shards;
+    const std::int64_t all = fitting * replicas;
     const std::int64_t asked = o.concurrency ? std::min<std::int64_t>(all, o.concurrency) : all;
     point.batch = static_cast<int>(std::min<std::int64_t>(b * dp, asked / steps));
     const double seconds =
         std::max(point.floor.slowest, point.floor.seconds / static_cast<double>(steps));
     point.tokens_per_s = point.batch / seconds;
-    // Shards without a sequence have no prompt.
-    const double busy = std::min(1.0, static_cast<double>(point.batch) / shards);
+    // Replicas without a sequence have no prompt.
+    const double busy = std::min(1.0, static_cast<double>(point.batch) / replicas);
     const double prompts = point.batch * static_cast<double>(o.input_len) /
                            (busy * prompt.tokens_per_s) /
                            static_cast<double>(o.output_len);  // of a step's share
@@ -168,7 +168,7 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
     return str("the cache holds ", with_commas(d.cache_tokens),
                " tokens, fewer than the context of ", with_commas(d.max_model_len));
   }
-  const std::int64_t sequences = d.cache_tokens / d.max_model_len * o.layout.num_sequence_shards();
+  const std::int64_t sequences = d.cache_tokens / d.max_model_len * o.layout.num_sequence_groups();
   if (o.concurrency > 0 && sequences < o.concurrency) {
     return str("the cache holds ", sequences, " of ", o.concurrency,
                " sequences at the full context of ", with_commas(d.max_model_len),
@@ -199,10 +199,10 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   const DeploymentOptions& o = d.options;
   const MeshShape& layout = o.layout;
   if (layout.num_ranks() != o.count) {
-    const int shard = layout.tp * layout.pp;
+    const int replica = layout.tp * layout.pp;
     return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
                        o.count, " devices (--count); tp x dp x pp must be their number",
-                       o.count % shard == 0 ? str("; set --dp to ", o.count / shard) : ""));
+                       o.count % replica == 0 ? str("; set --dp to ", o.count / replica) : ""));
   }
   GLINT_TRY_STATUS(check_shape(layout));
   d.max_model_len = o.max_model_len ? o.max_model_len : config.max_position_embeddings;
@@ -232,7 +232,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
     }
     const std::int64_t pages = pages_of(context);
     d.contexts.push_back(
-        {context, d.cache_tokens / kPageSize / pages * o.layout.num_sequence_shards()});
+        {context, d.cache_tokens / kPageSize / pages * o.layout.num_sequence_groups()});
   }
   if (!d.fits || o.device.bandwidth <= 0) return d;
   Stages stages;

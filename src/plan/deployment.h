@@ -21,9 +21,9 @@ struct DeploymentOptions {
   NumberFormats numbers = {};
   int max_drafts = 0;
   std::int64_t max_model_len = 0;  // 0: the model's
-  int concurrency = 0;             // sequences that run at once; 0: what fits, at most 256 a shard
-  int step_tokens = 8192;          // of one step at most
-  int max_logprobs = 0;            // StepLimits
+  int concurrency = 0;     // sequences that run at once; 0: what fits, at most 256 a replica
+  int step_tokens = 8192;  // of one step at most
+  int max_logprobs = 0;    // StepLimits
   std::int64_t input_len = 2048, output_len = 512;  // of the load that speeds are told for
   // The share that cache and the rest may take of a device's memory.
   double memory_share = 0.9;
@@ -41,7 +41,7 @@ struct DeploymentOptions {
   Program program = {};
 };
 
-// The floors of a decode step in which `batch` sequences go on, of all shards together. With
+// The floors of a decode step in which `batch` sequences go on, of all replicas together. With
 // stages as many steps are in flight, each with a batch.
 struct DecodePoint {
   int batch = 0;
@@ -64,12 +64,12 @@ struct ContextPoint {
 struct Deployment {
   DeploymentOptions options = {};
   std::int64_t max_model_len = 0;
-  int max_running = 0;            // of one shard, as planned for
+  int max_running = 0;            // of one replica, as planned for
   MemoryPlan rank = {};           // of the stage that needs most; where stages share, the mean page
   std::int64_t all_weights = 0;   // of all devices
   std::int64_t all_pages = 0;     // a page of each stage
   std::int64_t cache = 0;         // bytes of a device; below 0: that many are missing
-  std::int64_t cache_tokens = 0;  // of one shard, in whole pages
+  std::int64_t cache_tokens = 0;  // of one replica, in whole pages
   double bytes_per_token = 0;     // of the cache, of one device
   bool fits = false;
   std::string limit = {};  // what ends growth, or what does not fit, in a sentence

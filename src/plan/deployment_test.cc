@@ -88,7 +88,7 @@ TEST(Deployment, of_experts_dealt_out_unevenly_holds_each_once) {
             one.rank.weights[experts] + 3 * (one.rank.weight_bytes() - one.rank.weights[experts]));
 }
 
-// Engines of one host of eight, attention in shards, 0.7 of the memory.
+// Engines of one host of eight, attention in replicas, 0.7 of the memory.
 TEST(Deployment, of_the_whole_model_on_eight_h200_beside_training_is_impossible) {
   for (const Release release : {Release::kBF16, Release::kFp8}) {
     DeploymentOptions options = on("h200", 8, release, {.ep = 8, .dp = 8});
@@ -156,7 +156,7 @@ TEST(Floors, are_of_batches_that_memory_was_planned_for) {
   EXPECT_EQ(d.decode.back().batch, d.max_running);
 }
 
-// Shards beyond the sequences have none: their prompts are no faster, and no batch is larger.
+// Replicas beyond the sequences have none: their prompts are no faster, and no batch is larger.
 TEST(Floors, are_of_no_more_sequences_than_there_are) {
   DeploymentOptions options = on("h200", 8, Release::kNvfp4, {.ep = 8, .dp = 8});
   for (const int sequences : {1, 12}) {
@@ -250,7 +250,7 @@ TEST(Deployment, refuses_layouts_that_are_none) {
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
   EXPECT_EQ(
       error({.tp = 8, .cp = 8}),
-      "cp is 8, but must divide dp, which is 1: as many shards share each sequence; set cp to "
+      "cp is 8, but must divide dp, which is 1: as many replicas share each sequence; set cp to "
       "1, or dp to 8");
   EXPECT_NE(error({.cp = 3, .dp = 8}).find("set cp to 8, or dp to 3"), std::string::npos);
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 128, Release::kFp8, {.tp = 128})).error().message,
@@ -259,7 +259,7 @@ TEST(Deployment, refuses_layouts_that_are_none) {
             "tp is 6, but must divide the model's num_attention_heads (64); set it to 4");
 }
 
-TEST(Deployment, shards_that_share_sequences_hold_each_once) {
+TEST(Deployment, replicas_that_share_sequences_hold_each_once) {
   DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
   options.cache_bytes = std::int64_t{20} << 30;
   const Deployment alone = plan_deployment(glm5(), options).value();
@@ -271,7 +271,7 @@ TEST(Deployment, shards_that_share_sequences_hold_each_once) {
   EXPECT_EQ(shared.decode.front().batch, alone.decode.front().batch);
 }
 
-TEST(Deployment, shards_that_share_sequences_tell_no_more_than_fit) {
+TEST(Deployment, replicas_that_share_sequences_tell_no_more_than_fit) {
   DeploymentOptions options = on("b200", 8, Release::kFp8, {.ep = 8, .dp = 8});
   options.layout.cp = 8;
   options.max_model_len = 2560;
@@ -288,7 +288,7 @@ TEST(Deployment, stages_hold_a_part_of_the_layers_and_of_the_cache) {
   EXPECT_NEAR(gib(d.all_weights), 8 * 88.4, 8);
 }
 
-// Shards' sequences may be one's alone, and all results come to the first rank.
+// Replicas' sequences may be one's alone, and all results come to the first rank.
 TEST(Deployment, counts_the_steps_that_a_server_reserves) {
   for (const MeshShape layout : {MeshShape{.tp = 4, .pp = 2}, MeshShape{.ep = 8, .dp = 8},
                                  MeshShape{.cp = 4, .ep = 4, .pp = 2, .dp = 4}}) {

@@ -124,7 +124,7 @@ std::string to_text(const PlanReport& r) {
                    name_of(o.numbers.latent), ", index ", name_of(o.numbers.index)));
   text += line("tokens",
                str(with_commas(d.cache_tokens),
-                   o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " shards") : "",
+                   o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " replicas") : "",
                    o.layout.cp > 1 ? str(", of which ", o.layout.cp, " share each sequence") : ""));
   for (const ContextPoint& p : d.contexts) {
     text += line(str("sequences of ", with_commas(p.context)), with_commas(p.sequences));

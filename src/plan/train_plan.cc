@@ -49,8 +49,8 @@ class Planner {
   }
 
   Status divide() {
-    const int shards = l_.of_model();
-    if (l_.gpus % shards != 0 || (l_.gpus / l_.pp) % (l_.ep * l_.etp) != 0) {
+    const int replicas = l_.of_model();
+    if (l_.gpus % replicas != 0 || (l_.gpus / l_.pp) % (l_.ep * l_.etp) != 0) {
       return invalid(str(describe(l_), " does not divide ", l_.gpus,
                          " GPUs; TP x PP x CP and PP x EP x expert TP must"));
     }
@@ -134,7 +134,7 @@ class Planner {
     TrainMemory m;
     m.weights = static_cast<std::int64_t>(2 * (h.dense + h.experts));
     m.gradients = static_cast<std::int64_t>(4 * (h.trained_dense + h.trained_experts));
-    // f32 masters and two moments: dense parts are sharded among all that have the same.
+    // f32 masters and two moments: dense parts are divided among all that have the same.
     m.optimizer = static_cast<std::int64_t>(
         12 * (h.trained_dense / (l_.dp() * l_.cp) + h.trained_experts / l_.expert_dp()));
     if (o_.has_reference) {

@@ -19,7 +19,7 @@ struct TrainLayout {
   int of_model() const { return tp * pp * cp; }  // GPUs that hold one copy, but for experts
   int dp() const { return gpus / of_model(); }
   int expert_dp() const { return gpus / (pp * ep * etp); }
-  // The layout of glint's ranks, where each rank that shares a sequence is a shard.
+  // The layout of glint's ranks, where each rank that shares a sequence is a replica.
   MeshShape shape() const {
     return {.tp = tp,
             .cp = cp,
@@ -46,7 +46,7 @@ struct TrainPlanOptions {
   int drafts = 0;              // of the engine's MTP layer, a step
   bool drafts_learn = false;   // that layer, beside the model
   bool has_reference = false;  // a second model, which the loss's KL is to
-  int engine_gpus = 1;         // of one engine, each a shard with all of attention
+  int engine_gpus = 1;         // of one engine, each a replica with all of attention
   // The engine is glint's own: on all GPUs that train, divided as they are. The plan turns it off
   // where glint does not run the layout.
   bool on_trainer = false;

@@ -43,11 +43,11 @@ class SessionHere final : public RolloutSession {
 }  // namespace
 
 Result<std::unique_ptr<RolloutSession>> EngineHere::begin(const RolloutSize& size) {
-  // Each shard has room for its part of the answers; where more of the long ones are, some wait.
+  // Each replica has room for its part of the answers; where more of the long ones are, some wait.
   // A page more each: a step may write beyond an answer's end.
   const std::int64_t each = pages_of(std::int64_t{size.longest} + size.num_drafts) + 1;
-  const int shards = model_.partition().shape.num_sequence_shards();
-  const auto pages = static_cast<int>(ceil_div(size.running, shards) * each);
+  const int replicas = model_.partition().shape.num_sequence_groups();
+  const auto pages = static_cast<int>(ceil_div(size.running, replicas) * each);
   GLINT_TRY_STATUS(reserve(model_, pages,
                            {.max_step_tokens = SchedulerConfig().max_step_tokens,
                             .max_running = size.running,

@@ -43,7 +43,7 @@ class RolloutEngine {
   virtual Result<std::unique_ptr<RolloutSession>> begin(const RolloutSize& size) = 0;
 };
 
-// Starts each session with an empty cache, whose pages it reserves, on each shard for its part of
+// Starts each session with an empty cache, whose pages it reserves, on each replica for its part of
 // the answers.
 class EngineHere final : public RolloutEngine {
  public:

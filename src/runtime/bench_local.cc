@@ -19,11 +19,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kChunk = 512;
 
-// Shards, or groups of them that share sequences.
-int num_groups(const LoadedModel& model) { return model.options().shape.num_sequence_shards(); }
+// Replicas, or groups of them that share sequences.
+int num_groups(const LoadedModel& model) { return model.options().shape.num_sequence_groups(); }
 
 // `count` sequences of random tokens, each with pages of its own, dealt out to the groups of
-// shards.
+// replicas.
 class Sequences {
  public:
   // Fails if memory does not hold what `count` sequences of `length` tokens fill.

@@ -45,7 +45,7 @@ Status check_lengths(const BenchOptions& options, const ModelConfig& model);
 // what a pass of these sizes is expected to have, and decode steps are not waited for one by one.
 // Tokens are drawn uniformly, so that routing is too; each sequence has a cache of its own (where
 // it is filled beforehand, a copy of the first one's, unless followers would have to copy too).
-// Shards share the sequences of a batch.
+// Replicas share the sequences of a batch.
 Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
                    const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report);

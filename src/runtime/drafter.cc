@@ -30,18 +30,18 @@ void slots_to_positions(std::span<std::int32_t> slots, std::span<const PageId> p
 }
 
 void Drafter::run_rows(std::span<const Rows> rows) {
-  std::vector<StepRows> shards = empty_shards();
+  std::vector<StepRows> replicas = empty_replicas();
   std::vector<std::int32_t> hidden_rows;
   for (const Rows& r : rows) {
-    shards[static_cast<std::size_t>(r.shard)].add(r.first, r.next_tokens, r.pages, 0);
+    replicas[static_cast<std::size_t>(r.replica)].add(r.first, r.next_tokens, r.pages, 0);
     const std::size_t begin = hidden_rows.size();
     hidden_rows.resize(begin + r.next_tokens.size());
     std::iota(hidden_rows.begin() + static_cast<std::ptrdiff_t>(begin), hidden_rows.end(),
               r.hidden_row);
   }
   if (hidden_rows.empty()) return;
-  count_all_tokens(shards);
-  const StepOutput out = model_.draft(shards, {.rows = hidden_rows});
+  count_all_tokens(replicas);
+  const StepOutput out = model_.draft(replicas, {.rows = hidden_rows});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].seed) keep_seed(out, static_cast<std::int64_t>(i), rows[i]);
   }
@@ -84,7 +84,7 @@ void Drafter::guess(std::span<const Guess> guesses) {
   for (int step = 1; !active.empty(); ++step) {
     // Slices that want more drafts, with the layer's hidden states of the step before.
     std::size_t kept = 0;
-    std::vector<StepRows> shards = empty_shards();
+    std::vector<StepRows> replicas = empty_replicas();
     std::vector<std::int32_t> keys;
     for (std::size_t i = 0; i < active.size(); ++i) {
       const Guess guess = active[i];
@@ -92,7 +92,7 @@ void Drafter::guess(std::span<const Guess> guesses) {
       std::copy_n(hidden.begin() + static_cast<std::ptrdiff_t>(i * row_bytes), row_bytes,
                   hidden.begin() + static_cast<std::ptrdiff_t>(kept * row_bytes));
       active[kept++] = guess;
-      shards[static_cast<std::size_t>(guess.shard)].add(
+      replicas[static_cast<std::size_t>(guess.replica)].add(
           guess.seed->position + step, std::span(&guess.drafts->back(), 1), guess.pages, 1);
       if (!shares_keys()) continue;
       const std::size_t begin = keys.size();
@@ -102,8 +102,8 @@ void Drafter::guess(std::span<const Guess> guesses) {
     active.resize(kept);
     hidden.resize(kept * row_bytes);
     if (active.empty()) return;
-    count_all_tokens(shards);
-    const StepOutput out = model_.draft(shards, {.on_host = hidden}, keys);
+    count_all_tokens(replicas);
+    const StepOutput out = model_.draft(replicas, {.on_host = hidden}, keys);
     take_best(out.device_logits, active);
     for (std::size_t i = 0; i < kept; ++i) {
       model_.read_row(out.hidden, static_cast<std::int64_t>(i),

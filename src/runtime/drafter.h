@@ -19,19 +19,19 @@ class Drafter {
 
   // Rows of one sequence from position `first`, with the token after each.
   struct Rows {
-    int shard = 0;
+    int replica = 0;
     int first = 0;
     std::span<const TokenId> next_tokens = {};
     std::span<const PageId> pages = {};
-    int hidden_row = 0;         // of the first row in what its shard's last step left
+    int hidden_row = 0;         // of the first row in what its replica's last step left
     DraftSeed* seed = nullptr;  // set by the last row; null: nothing will be drafted from it
   };
-  // In the order of shards.
+  // In the order of replicas.
   void run_rows(std::span<const Rows> rows);
 
-  // Guesses `count` tokens from a seed. In the order of shards, too.
+  // Guesses `count` tokens from a seed. In the order of replicas, too.
   struct Guess {
-    int shard = 0;
+    int replica = 0;
     const DraftSeed* seed = nullptr;
     std::span<const PageId> pages = {};
     int count = 0;
@@ -43,9 +43,9 @@ class Drafter {
   bool shares_keys() const { return model_.config().index_share_for_mtp_iteration; }
   void take_best(const Tensor& logits, std::span<const Guess> guesses);
   void keep_seed(const StepOutput& out, std::int64_t slice, const Rows& rows);
-  std::vector<StepRows> empty_shards() const {
+  std::vector<StepRows> empty_replicas() const {
     return std::vector<StepRows>(
-        static_cast<std::size_t>(model_.partition().shape.num_sequence_shards()));
+        static_cast<std::size_t>(model_.partition().shape.num_sequence_groups()));
   }
 
   LoadedModel& model_;

@@ -11,7 +11,7 @@ KeyReads::KeyReads(LoadedModel& model, std::span<const SliceRun> runs) {
     const int row = sequence.prompt_size() - 1 - run.first;
     if (!sequence.request->want.selected_keys || sequence.told_keys) continue;
     if (row < 0 || row >= run.known) continue;
-    GLINT_CHECK(run.slice->shard == 0, "keys are seen on the first shard");
+    GLINT_CHECK(run.slice->replica == 0, "keys are seen on the first replica");
     watched_.push_back({.run = i,
                         .row = run.row_begin + row,
                         .layers_per_position = std::vector<std::int32_t>(sequence.prompt_size())});

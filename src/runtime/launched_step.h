@@ -22,7 +22,7 @@ struct LaunchedStep {
   Readback drafts = {};  // that rows ran, where only the device knew them
   bool reads_drafts = false;
   AskedRoutes routes = {};
-  std::vector<int> shard_rows = {};  // T of each
+  std::vector<int> replica_rows = {};  // T of each
   AskedLogprobs logprobs = {};
   AskedLogprobs prompt_logprobs = {};
   std::vector<int> told_prompt_tokens = {};  // of each run, before this step's

@@ -349,10 +349,11 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
   StepOutput out;
   if (ranks_.followers) {
-    std::vector<StepRows> shards(static_cast<std::size_t>(partition_.shape.num_sequence_shards()));
-    shards.front() = rows;
-    count_all_tokens(shards);
-    out = step(shards, options);
+    std::vector<StepRows> replicas(
+        static_cast<std::size_t>(partition_.shape.num_sequence_groups()));
+    replicas.front() = rows;
+    count_all_tokens(replicas);
+    out = step(replicas, options);
   } else {
     out = run_own(rows, options);
   }
@@ -382,7 +383,7 @@ StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
                               std::span<const std::int32_t> selection) {
   GLINT_CHECK(has_mtp() && partition_.is_last(), "a draft needs an MTP layer");
   tell({.kind = RankPass::Kind::kDraft,
-        .shards = {rows},
+        .replicas = {rows},
         .selection = {selection.begin(), selection.end()}},
        target);
   StepOutput out = draft_own(rows, target, {.selection = selection}, draft_.begin());

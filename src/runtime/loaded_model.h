@@ -107,14 +107,14 @@ class LoadedModel {
   // Runs the rows through this rank's layers; collective over its mesh. There are logits and hidden
   // states on the last stage only, and, of a leader whose followers run it too, logits on rank 0.
   StepOutput step(const StepRows& rows, const StepOptions& options = {});
-  // Runs the rows of all shards, whose results come to rank 0: to its device, whatever the options
-  // say. Of shards that share sequences (cp), the rows of each group of them, which they divide:
-  // here and below.
-  StepOutput step(std::span<const StepRows> shards, const StepOptions& options);
+  // Runs the rows of all replicas, whose results come to rank 0: to its device, whatever the
+  // options say. Of replicas that share sequences (cp), the rows of each group of them, which they
+  // divide: here and below.
+  StepOutput step(std::span<const StepRows> replicas, const StepOptions& options);
   // step() in two parts, where this is the leader of several stages: begin_step() returns when its
   // own stage is done, end_step() when the results of the oldest step begun are there; they are
   // valid until the next call of it. Other steps may be begun between the two.
-  void begin_step(std::span<const StepRows> shards, const StepOptions& options);
+  void begin_step(std::span<const StepRows> replicas, const StepOptions& options);
   StepOutput end_step();
 
   // Runs rows through the MTP layer: `rows` holds the positions, and as tokens each row's *next*
@@ -122,22 +122,24 @@ class LoadedModel {
   // earlier draft selected, used instead of selecting.
   StepOutput draft(const StepRows& rows, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {});
-  // draft() of all shards; `target` and `selection` are of the rows of all, shard after shard.
-  StepOutput draft(std::span<const StepRows> shards, const HiddenRows& target,
+  // draft() of all replicas; `target` and `selection` are of the rows of all, replica after
+  // replica.
+  StepOutput draft(std::span<const StepRows> replicas, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {});
   // draft() on one rank, where only the device knows some of `rows`; results are of all rows.
   StepOutput draft_ahead(const StepRows& rows, const HiddenRows& target, DraftOptions options);
 
-  // The shard that ran row `row` of those of `group` in the last step, as which of its own, and how
-  // many of the group's it ran from there on. A group is a shard, or those that share sequences.
+  // The replica that ran row `row` of those of `group` in the last step, as which of its own, and
+  // how many of the group's it ran from there on. A group is a replica, or those that share
+  // sequences.
   struct RowPlace {
-    int shard = 0;
+    int replica = 0;
     std::int64_t row = 0, count = 0;
   };
   RowPlace place_of(int group, std::int64_t row) const;
-  // Logits [R, V] of hidden states, on the device; valid until the next call. Of a shard's, they
+  // Logits [R, V] of hidden states, on the device; valid until the next call. Of a replica's, they
   // come to rank 0.
-  Tensor logits_of(const HiddenRows& hidden, int shard = 0);
+  Tensor logits_of(const HiddenRows& hidden, int replica = 0);
   // Temporaries of the caller's own, between passes.
   Arena& scratch() { return scratch_; }
 
@@ -196,16 +198,16 @@ class LoadedModel {
   Status on_all(RankPass pass, const std::function<Status()>& own);
   void tell(RankPass pass, const HiddenRows& hidden);
   std::vector<StepRows> divide(std::span<const StepRows> groups) const;
-  // Tells the other ranks of a step; the rows of each shard.
+  // Tells the other ranks of a step; the rows of each replica.
   std::vector<StepRows> tell_step(std::span<const StepRows> groups, const StepOptions& options);
-  StepOutput step_of(std::span<const StepRows> shards, const StepOptions& options);
-  StepOutput draft_of(std::span<const StepRows> shards, const HiddenRows& target,
+  StepOutput step_of(std::span<const StepRows> replicas, const StepOptions& options);
+  StepOutput draft_of(std::span<const StepRows> replicas, const HiddenRows& target,
                       std::span<const std::int32_t> selection);
   StepOutput run_own(const StepRows& rows, const StepOptions& options);
   StepOutput draft_own(const StepRows& rows, const HiddenRows& target, const DraftOptions& options,
                        Arena& arena);
-  // The rows [rows[s], width] of every shard s, shard after shard, on rank 0: `mine` of the last
-  // stage's first rank of each. Elsewhere an empty tensor.
+  // The rows [rows[s], width] of every replica s, replica after replica, on rank 0: `mine` of the
+  // last stage's first rank of each. Elsewhere an empty tensor.
   struct RowType {
     DType dtype;
     std::int64_t width;
@@ -261,7 +263,7 @@ class LoadedModel {
   StepGraphs graphs_;
   struct Last {
     Tensor hidden;
-    std::vector<std::int64_t> rows;  // of each group of shards, on the leader
+    std::vector<std::int64_t> rows;  // of each group of replicas, on the leader
   } last_;                           // step
 };
 

@@ -12,10 +12,10 @@
 namespace glint {
 namespace {
 
-std::vector<std::int64_t> count(std::span<const StepRows> shards,
+std::vector<std::int64_t> count(std::span<const StepRows> replicas,
                                 std::int64_t (*of)(const StepRows&)) {
   std::vector<std::int64_t> counts;
-  for (const StepRows& rows : shards) counts.push_back(of(rows));
+  for (const StepRows& rows : replicas) counts.push_back(of(rows));
   return counts;
 }
 std::int64_t num_tokens(const StepRows& rows) { return std::ssize(rows.tokens); }
@@ -27,11 +27,11 @@ std::int64_t num_logits(const StepRows& rows) {
 }
 
 // Results of slices, where some were split: those of their last pieces.
-void keep_last_pieces(std::span<const StepRows> groups, std::span<const StepRows> shards,
+void keep_last_pieces(std::span<const StepRows> groups, std::span<const StepRows> replicas,
                       Device& device, StepOutput& out) {
   std::vector<int> pieces;  // the rows of each
-  for (const StepRows& shard : shards) {
-    for (const RowSlice& slice : shard.slices) pieces.push_back(slice.count);
+  for (const StepRows& replica : replicas) {
+    for (const RowSlice& slice : replica.slices) pieces.push_back(slice.count);
   }
   std::int64_t kept = 0;
   std::size_t piece = 0;
@@ -83,8 +83,8 @@ Status LoadedModel::on_all(RankPass pass, const std::function<Status()>& own) {
 
 void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
   if (!ranks_.followers) return;
-  GLINT_CHECK(pass.shards.empty() || std::ssize(pass.shards) == partition_.shape.dp,
-              "followers run the rows of all shards");
+  GLINT_CHECK(pass.replicas.empty() || std::ssize(pass.replicas) == partition_.shape.dp,
+              "followers run the rows of all replicas");
   pass.hidden.assign(hidden.on_host.begin(), hidden.on_host.end());
   pass.hidden_rows.assign(hidden.rows.begin(), hidden.rows.end());
   if (hidden.on_device) {  // rows of the last step's, in order
@@ -106,7 +106,7 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
   if (partition_.tp_rank > 0) return {};
   Tensor all = mine;
   if (partition_.is_last()) {
-    const auto own = static_cast<std::size_t>(partition_.shard);
+    const auto own = static_cast<std::size_t>(partition_.replica);
     if (own > 0) {
       if (rows[own] > 0) mesh.dp->send(mine, 0);
       return {};
@@ -123,57 +123,58 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
     if (all_rows > 0) (ranks_.staged_pp ? *ranks_.staged_pp : *ranks_.host_pp).send(all, 0);
     return {};
   }
-  if (partition_.shard > 0 || !partition_.is_first()) return {};
+  if (partition_.replica > 0 || !partition_.is_first()) return {};
   all = arena.take(type.dtype, {all_rows, type.width});
   ranks_.results->receive(all);
   return all;
 }
 
-// The rows of each shard of groups that share sequences.
+// The rows of each replica of groups that share sequences.
 std::vector<StepRows> LoadedModel::divide(std::span<const StepRows> groups) const {
   const int members = partition_.shape.cp;
-  GLINT_CHECK(std::ssize(groups) == partition_.shape.num_sequence_shards(), "rows of other shards");
+  GLINT_CHECK(std::ssize(groups) == partition_.shape.num_sequence_groups(),
+              "rows of other replicas");
   if (members == 1) return {groups.begin(), groups.end()};
-  std::vector<StepRows> shards;
+  std::vector<StepRows> replicas;
   for (const StepRows& group : groups) {
     std::vector<std::int64_t> ends;
     for (int i = 1; i <= members; ++i)
       ends.push_back(first_row_of(std::ssize(group.tokens), i, members));
-    for (StepRows& part : split_rows(group, ends)) shards.push_back(std::move(part));
+    for (StepRows& part : split_rows(group, ends)) replicas.push_back(std::move(part));
   }
-  count_all_tokens(shards);
-  return shards;
+  count_all_tokens(replicas);
+  return replicas;
 }
 
 LoadedModel::RowPlace LoadedModel::place_of(int group, std::int64_t row) const {
   const int members = partition_.shape.cp;
-  if (members == 1) return {.shard = group, .row = row, .count = std::int64_t{1} << 32};
+  if (members == 1) return {.replica = group, .row = row, .count = std::int64_t{1} << 32};
   const std::int64_t rows = last_.rows[static_cast<std::size_t>(group)];
   int member = 0;
   while (row >= first_row_of(rows, member + 1, members)) ++member;
-  return {.shard = group * members + member,
+  return {.replica = group * members + member,
           .row = row - first_row_of(rows, member, members),
           .count = first_row_of(rows, member + 1, members) - row};
 }
 
 std::vector<StepRows> LoadedModel::tell_step(std::span<const StepRows> groups,
                                              const StepOptions& options) {
-  std::vector<StepRows> shards = divide(groups);
+  std::vector<StepRows> replicas = divide(groups);
   last_.rows = count(groups, num_tokens);
   tell({.kind = RankPass::Kind::kStep,
-        .shards = shards,
+        .replicas = replicas,
         .routed = options.routed,
         .graph = options.graphs && !options.taps,
         .graph_drafts = options.max_drafts},
        {});
-  return shards;
+  return replicas;
 }
 
 void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions& options) {
-  const std::vector<StepRows> shards = tell_step(groups, options);
-  run_own(shards[static_cast<std::size_t>(partition_.shard)], options);
+  const std::vector<StepRows> replicas = tell_step(groups, options);
+  run_own(replicas[static_cast<std::size_t>(partition_.replica)], options);
   const auto sum = [&](auto of) {
-    const std::vector<std::int64_t> counts = count(shards, of);
+    const std::vector<std::int64_t> counts = count(replicas, of);
     return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   };
   std::optional<ResultRows> routed;
@@ -199,15 +200,15 @@ StepOutput LoadedModel::step(std::span<const StepRows> groups, const StepOptions
   return step_of(tell_step(groups, options), options);
 }
 
-StepOutput LoadedModel::step_of(std::span<const StepRows> shards, const StepOptions& options) {
+StepOutput LoadedModel::step_of(std::span<const StepRows> replicas, const StepOptions& options) {
   StepOptions own = options;
-  if (partition_.shape.ep > 1) own.shards = shards;
-  StepOutput out = run_own(shards[static_cast<std::size_t>(partition_.shard)], own);
+  if (partition_.shape.ep > 1) own.replicas = replicas;
+  StepOutput out = run_own(replicas[static_cast<std::size_t>(partition_.replica)], own);
   Arena& arena = step_.arena;
   out.device_logits =
-      bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
+      bring_home(out.device_logits, count(replicas, num_logits), logits_type(), arena);
   if (options.routed) {
-    out.routed_rows = graphs_.rows_of(model(), shards, own);
+    out.routed_rows = graphs_.rows_of(model(), replicas, own);
     std::vector<std::int64_t> rows = out.routed_rows;
     for (std::int64_t& n : rows) n *= config_.num_moe_layers();
     out.device_routed =
@@ -220,44 +221,44 @@ StepOutput LoadedModel::step_of(std::span<const StepRows> shards, const StepOpti
 StepOutput LoadedModel::draft(std::span<const StepRows> groups, const HiddenRows& target,
                               std::span<const std::int32_t> selection) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
-  std::vector<StepRows> shards;
+  std::vector<StepRows> replicas;
   std::vector<std::int32_t> rows(target.rows.begin(), target.rows.end());
   if (partition_.shape.cp == 1 || rows.empty()) {
-    shards = divide(groups);
+    replicas = divide(groups);
   } else {
-    // Each shard runs the rows whose states it has.
+    // Each replica runs the rows whose states it has.
     std::size_t at = 0;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       std::vector<std::int64_t> ends(static_cast<std::size_t>(partition_.shape.cp));
       for (std::size_t i = 0; i < groups[g].tokens.size(); ++i, ++at) {
         const RowPlace place = place_of(static_cast<int>(g), rows[at]);
         rows[at] = static_cast<std::int32_t>(place.row);
-        for (std::size_t m = static_cast<std::size_t>(place.shard % partition_.shape.cp);
+        for (std::size_t m = static_cast<std::size_t>(place.replica % partition_.shape.cp);
              m < ends.size(); ++m)
           ++ends[m];
       }
-      for (StepRows& part : split_rows(groups[g], ends)) shards.push_back(std::move(part));
+      for (StepRows& part : split_rows(groups[g], ends)) replicas.push_back(std::move(part));
     }
-    count_all_tokens(shards);
+    count_all_tokens(replicas);
   }
   const HiddenRows hidden = {
       .on_device = target.on_device, .rows = rows, .on_host = target.on_host};
   tell({.kind = RankPass::Kind::kDraft,
-        .shards = shards,
+        .replicas = replicas,
         .selection = {selection.begin(), selection.end()}},
        hidden);
-  StepOutput out = draft_of(shards, hidden, selection);
-  keep_last_pieces(groups, shards, ops().device(), out);
+  StepOutput out = draft_of(replicas, hidden, selection);
+  keep_last_pieces(groups, replicas, ops().device(), out);
   return out;
 }
 
-StepOutput LoadedModel::draft_of(std::span<const StepRows> shards, const HiddenRows& target,
+StepOutput LoadedModel::draft_of(std::span<const StepRows> replicas, const HiddenRows& target,
                                  std::span<const std::int32_t> selection) {
-  // This shard's among the rows of all.
-  const auto own = static_cast<std::size_t>(partition_.shard);
+  // This replica's among the rows of all.
+  const auto own = static_cast<std::size_t>(partition_.replica);
   std::size_t begin = 0;
-  for (std::size_t s = 0; s < own; ++s) begin += shards[s].tokens.size();
-  const std::size_t rows = shards[own].tokens.size();
+  for (std::size_t s = 0; s < own; ++s) begin += replicas[s].tokens.size();
+  const std::size_t rows = replicas[own].tokens.size();
   const auto part = [&](auto all, std::size_t row) {
     return all.empty() ? all : all.subspan(begin * row, rows * row);
   };
@@ -265,13 +266,13 @@ StepOutput LoadedModel::draft_of(std::span<const StepRows> shards, const HiddenR
   StepOutput out = {.vocab = config_.vocab_size};
   if (partition_.is_last()) {
     out = draft_own(
-        shards[own],
+        replicas[own],
         {.rows = part(target.rows, 1), .on_host = part(target.on_host, hidden_row_bytes())},
         {.selection = part(selection, static_cast<std::size_t>(config_.index_topk))}, arena);
   }
-  const std::vector<std::int64_t> slices = count(shards, num_slices);
+  const std::vector<std::int64_t> slices = count(replicas, num_slices);
   out.device_logits =
-      bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
+      bring_home(out.device_logits, count(replicas, num_logits), logits_type(), arena);
   out.hidden =
       bring_home(out.hidden, slices, {options_.numbers.activations, config_.hidden_size}, arena);
   out.selected = bring_home(out.selected, slices, {DType::kI32, config_.index_topk}, arena);
@@ -279,19 +280,19 @@ StepOutput LoadedModel::draft_of(std::span<const StepRows> shards, const HiddenR
   return out;
 }
 
-Tensor LoadedModel::logits_of(const HiddenRows& hidden, int shard) {
-  tell({.kind = RankPass::Kind::kHead, .shard = shard}, hidden);
+Tensor LoadedModel::logits_of(const HiddenRows& hidden, int replica) {
+  tell({.kind = RankPass::Kind::kHead, .replica = replica}, hidden);
   Arena& arena = head_.begin();
   activity_.begin("lm_head");
   std::int64_t rows = hidden.on_device ? hidden.on_device.dim(0) : std::ssize(hidden.rows);
   if (!hidden.on_host.empty())
     rows = std::ssize(hidden.on_host) / static_cast<std::int64_t>(hidden_row_bytes());
   Tensor logits;
-  if (partition_.shard == shard && partition_.is_last()) {
+  if (partition_.replica == replica && partition_.is_last()) {
     logits = gather_logits(model(), run_head(model(), place(hidden, arena), arena), arena);
   }
   std::vector<std::int64_t> counts(static_cast<std::size_t>(partition_.shape.dp));
-  counts[static_cast<std::size_t>(shard)] = rows;
+  counts[static_cast<std::size_t>(replica)] = rows;
   logits = bring_home(logits, counts, logits_type(), arena);
   activity_.end();
   return logits;
@@ -316,16 +317,16 @@ Status LoadedModel::follow(const RankPass& pass) {
   const HiddenRows hidden = {.rows = pass.hidden_rows, .on_host = pass.hidden};
   switch (pass.kind) {
     case RankPass::Kind::kStep:
-      (void)step_of(pass.shards, {.routed = pass.routed != 0,
-                                  .to_host = false,
-                                  .graphs = pass.graph != 0,
-                                  .max_drafts = pass.graph_drafts});
+      (void)step_of(pass.replicas, {.routed = pass.routed != 0,
+                                    .to_host = false,
+                                    .graphs = pass.graph != 0,
+                                    .max_drafts = pass.graph_drafts});
       return Ok{};
     case RankPass::Kind::kDraft:
-      (void)draft_of(pass.shards, hidden, pass.selection);
+      (void)draft_of(pass.replicas, hidden, pass.selection);
       return Ok{};
     case RankPass::Kind::kHead:
-      (void)logits_of(hidden, pass.shard);
+      (void)logits_of(hidden, pass.replica);
       return Ok{};
     case RankPass::Kind::kReservePages:
       return reserve_pages(pass.num_pages, pass.max_seq_len);

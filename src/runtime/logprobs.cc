@@ -134,12 +134,12 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked) {
     const int end = begins[i] + runs[i].num_prompt_logprobs;
     for (int at = begins[i], count = 0; at < end; at += count, n += count) {
       const LoadedModel::RowPlace place =
-          model_.place_of(runs[i].slice->shard, runs[i].row_begin + at - 1 - runs[i].first);
+          model_.place_of(runs[i].slice->replica, runs[i].row_begin + at - 1 - runs[i].first);
       const int filled = n % tokens_of_block(asked.others);
       if (filled == 0) block = memory.slice(0, 0, block_from(n, asked));
       count = static_cast<int>(
           std::min<std::int64_t>({kLogprobRows, block.dim(0) - filled, end - at, place.count}));
-      ask_rows(place.shard, static_cast<int>(place.row),
+      ask_rows(place.replica, static_cast<int>(place.row),
                prompt.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)),
                filled, results_in(block));
       if (filled + count == block.dim(0)) asked.values.add(block, model_.ops().device());
@@ -147,9 +147,9 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked) {
   }
 }
 
-// Asks for the log-probabilities of `ids`, which follow the shard's rows from `first` on: the
+// Asks for the log-probabilities of `ids`, which follow the replica's rows from `first` on: the
 // results from the n-th on.
-void Logprobs::ask_rows(int shard, int first, std::span<const TokenId> ids, int n,
+void Logprobs::ask_rows(int replica, int first, std::span<const TokenId> ids, int n,
                         TokenLogProbsArgs args) {
   Arena& scratch = model_.scratch();
   const Arena::Scope scope(scratch);
@@ -157,7 +157,7 @@ void Logprobs::ask_rows(int shard, int first, std::span<const TokenId> ids, int 
   std::vector<std::int32_t> places(ids.size()), rows(ids.size());
   std::iota(places.begin(), places.end(), first);
   std::iota(rows.begin(), rows.end(), 0);
-  args.logits = model_.logits_of({.rows = places}, shard);
+  args.logits = model_.logits_of({.rows = places}, replica);
   args.rows = upload(rows, {count}, scratch);
   args.ids = upload(std::vector<TokenId>(ids.begin(), ids.end()), {count}, scratch);
   for (Tensor* part : {&args.log_probs, &args.ranks, &args.top_ids, &args.top_log_probs}) {

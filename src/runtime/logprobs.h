@@ -44,7 +44,8 @@ class Logprobs {
  private:
   Tensor begin(AskedLogprobs& asked) const;
   TokenLogProbsArgs results_in(const Tensor& block) const;
-  void ask_rows(int shard, int first, std::span<const TokenId> ids, int n, TokenLogProbsArgs args);
+  void ask_rows(int replica, int first, std::span<const TokenId> ids, int n,
+                TokenLogProbsArgs args);
 
   LoadedModel& model_;
   const int num_token_ids_;

@@ -28,7 +28,7 @@ int num_groups(const MeshShape& shape) {
 // from stages into one of their own for each step.
 void add_results(const ModelConfig& c, const MeshShape& shape, StepMemory& steps) {
   const StepLimits& limits = steps.limits;
-  const std::int64_t rows = std::int64_t{limits.max_step_tokens} * shape.num_sequence_shards();
+  const std::int64_t rows = std::int64_t{limits.max_step_tokens} * shape.num_sequence_groups();
   const std::int64_t drawn = std::int64_t{limits.max_running} * (1 + limits.max_drafts);
   const std::int64_t logits = limits.all_logits ? rows : std::min(rows, drawn);
   const std::int64_t bytes = round_up(4 * logits * c.vocab_size, 256) +

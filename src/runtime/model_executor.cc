@@ -35,7 +35,7 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
                        .num_experts_per_tok = c.num_experts_per_tok,
                        .moe_layers = c.moe_layers(),
                        .depth = runs_ahead(model) ? 2 : 1,
-                       .num_shards = model.partition().shape.num_sequence_shards(),
+                       .num_replicas = model.partition().shape.num_sequence_groups(),
                        // Drafts need the tokens of the step before.
                        .num_stages = options.max_drafts > 0 ? 1 : model.partition().shape.pp,
                        .tells_keys = model.partition().shape.pp * model.partition().shape.cp == 1};
@@ -158,12 +158,12 @@ void ModelExecutor::run(LaunchedStep& step) {
   draft(runs);
   start_masks(runs);
   const std::vector<StepRows> rows = make_rows(step.plan->step, runs);
-  step.shard_rows.clear();
+  step.replica_rows.clear();
   const int members = model_.partition().shape.cp;
   for (const StepRows& one : rows) {
     const std::int64_t all = std::ssize(one.tokens);
     for (int i = 0; i < members; ++i) {
-      step.shard_rows.push_back(
+      step.replica_rows.push_back(
           static_cast<int>(first_row_of(all, i + 1, members) - first_row_of(all, i, members)));
     }
   }
@@ -225,9 +225,10 @@ void ModelExecutor::end(LaunchedStep& step, const StepOutput& out,
   if (options_.times_gaps) step.drawing = model_.ops().device().record();
   const Arena::Scope scope(model_.scratch());
   const Tensor tokens = sample(step, out.device_logits);
-  std::vector<std::int64_t> rows_of_shards = out.routed_rows;
-  if (rows_of_shards.empty()) rows_of_shards.assign(step.shard_rows.begin(), step.shard_rows.end());
-  routed_.ask(out.device_routed, std::move(rows_of_shards), runs, step.routes);
+  std::vector<std::int64_t> rows_of_replicas = out.routed_rows;
+  if (rows_of_replicas.empty())
+    rows_of_replicas.assign(step.replica_rows.begin(), step.replica_rows.end());
+  routed_.ask(out.device_routed, std::move(rows_of_replicas), runs, step.routes);
   step.done = model_.ops().device().record();
   step.is_unread = true;
   if (seat_drafter_) seat_drafter_->run_rows(runs, tokens);
@@ -292,7 +293,7 @@ void ModelExecutor::read(LaunchedStep& step) {
   }
   Logprobs::tell_prompts(step.runs, step.prompt_logprobs);
   Logprobs::tell(step.runs, step.logprobs);
-  routed_.tell(step.routes, step.shard_rows, model_.partition().shape.cp, step.runs);
+  routed_.tell(step.routes, step.replica_rows, model_.partition().shape.cp, step.runs);
 }
 
 Result<StepResult> ModelExecutor::collect() {
@@ -359,8 +360,8 @@ void ModelExecutor::end_sequences(const StepPlan& plan) {
   for (const RequestId id : plan.ended) sequences_.erase(id);
 }
 
-// The slices that run, where their sequences are, in the order of shards. A step in front may have
-// accepted fewer drafts than it ran, or have ended the answer.
+// The slices that run, where their sequences are, in the order of replicas. A step in front may
+// have accepted fewer drafts than it ran, or have ended the answer.
 std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& result) {
   std::vector<SliceRun> runs;
   result.sampled.resize(plan.slices.size());
@@ -391,7 +392,7 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
     runs.push_back(std::move(run));
   }
   std::stable_sort(runs.begin(), runs.end(), [](const SliceRun& a, const SliceRun& b) {
-    return a.slice->shard < b.slice->shard;
+    return a.slice->replica < b.slice->replica;
   });
   return runs;
 }
@@ -405,7 +406,7 @@ void ModelExecutor::draft(std::span<SliceRun> runs) {
     const bool ready = run.known == 1 && run.sequence->seed.position == run.first - 1;
     const int count = std::min({run.slice->num_drafts, options_.max_drafts, run.limit() - 1});
     if (!ready || !run.slice->sample || count <= 0) continue;
-    guesses.push_back({.shard = run.slice->shard,
+    guesses.push_back({.replica = run.slice->replica,
                        .seed = &run.sequence->seed,
                        .pages = run.pages,
                        .count = count,
@@ -472,10 +473,10 @@ void ModelExecutor::await_masks(std::span<SliceRun> runs, double forward_seconds
 
 std::vector<StepRows> ModelExecutor::make_rows(std::uint64_t number,
                                                std::span<SliceRun> runs) const {
-  std::vector<StepRows> shards(static_cast<std::size_t>(info_.num_shards), {.step = number});
+  std::vector<StepRows> replicas(static_cast<std::size_t>(info_.num_replicas), {.step = number});
   int logit_rows = 0;
   for (SliceRun& run : runs) {
-    StepRows& rows = shards[static_cast<std::size_t>(run.slice->shard)];
+    StepRows& rows = replicas[static_cast<std::size_t>(run.slice->replica)];
     run.row_begin = static_cast<int>(rows.tokens.size());
     run.logit_begin = logit_rows;
     logit_rows += run.sampling_rows();
@@ -492,8 +493,8 @@ std::vector<StepRows> ModelExecutor::make_rows(std::uint64_t number,
     rows.slices.back().seat = run.slice->seat;
     rows.slices.back().from_length = -1;
   }
-  count_all_tokens(shards);
-  return shards;
+  count_all_tokens(replicas);
+  return replicas;
 }
 
 // The tokens that are drawn [R], in the scratch arena's present scope.
@@ -549,7 +550,7 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {
     const bool goes_on = run.slice->sample && !sequence.ended;
     if (count <= 0) continue;  // late: nothing is new
     sequence.seed.position = -1;
-    rows.push_back({.shard = run.slice->shard,
+    rows.push_back({.replica = run.slice->replica,
                     .first = run.first,
                     .next_tokens = sequence.tokens.read(static_cast<std::size_t>(run.first + 1),
                                                         static_cast<std::size_t>(count), *buffer++),

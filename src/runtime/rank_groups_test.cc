@@ -46,7 +46,7 @@ TEST(RankMemory, gives_each_group_a_place_of_its_own) {
     const RankMemory memory = RankMemory::map(shape, file.get()).value();
     const RankMemory::Comms comms(memory, rank);
     const Mesh mesh = comms.mesh();
-    // A call within each shard, and between their first ranks another, which the others do not
+    // A call within each replica, and between their first ranks another, which the others do not
     // make.
     std::int32_t mine = 10 + rank, both[2] = {};
     mesh.tp->all_gather(Tensor(reinterpret_cast<std::byte*>(&mine), DType::kI32, {1}),

@@ -17,9 +17,9 @@ namespace glint {
 
 struct RankPass {
   enum class Kind : std::uint8_t {
-    kStep,           // `shards`, `routed`, `graph`
-    kDraft,          // `shards`, `selection`, and hidden states
-    kHead,           // hidden states of `shard`
+    kStep,           // `replicas`, `routed`, `graph`
+    kDraft,          // `replicas`, `selection`, and hidden states
+    kHead,           // hidden states of `replica`
     kReservePages,   // `num_pages`, `max_seq_len`
     kReserveSteps,   // `memory`
     kUpdateWeights,  // of the checkpoint in folder `path`
@@ -29,16 +29,16 @@ struct RankPass {
   static constexpr int kNumKinds = static_cast<int>(Kind::kRecordGraphs) + 1;
 
   Kind kind = Kind::kStep;
-  std::vector<StepRows> shards = {};  // the rows of each
-  std::uint8_t routed = 0;            // not 0: the leader asks for the chosen experts
-  std::uint8_t graph = 0;             // not 0: a step that graphs may hold, with these drafts
+  std::vector<StepRows> replicas = {};  // the rows of each
+  std::uint8_t routed = 0;              // not 0: the leader asks for the chosen experts
+  std::uint8_t graph = 0;               // not 0: a step that graphs may hold, with these drafts
   std::int32_t graph_drafts = 0;
   std::vector<std::int64_t> graph_sizes = {};  // to_list() of GraphSizes (step_graphs.h)
   std::int64_t max_seq_len = 0;
-  std::int32_t shard = 0;
-  // Values of the rows of all shards, one after another:
+  std::int32_t replica = 0;
+  // Values of the rows of all replicas, one after another:
   std::vector<std::int32_t> selection = {};
-  // Hidden states: rows of those that the last step left on each shard; or bytes of them.
+  // Hidden states: rows of those that the last step left on each replica; or bytes of them.
   std::vector<std::int32_t> hidden_rows = {};
   std::vector<std::byte> hidden = {};
   std::int32_t num_pages = 0;

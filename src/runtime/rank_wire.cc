@@ -27,9 +27,9 @@ static_assert(sizeof(Frame) == kRankFrameBytes);
 template <class Visit, class Pass>
 void visit(Visit& v, Pass& pass) {
   v(pass.kind);
-  v.each(pass.shards,
+  v.each(pass.replicas,
          [&](auto& rows) { v(rows.step, rows.slices, rows.tokens, rows.pages, rows.all_tokens); });
-  v(pass.routed, pass.graph, pass.graph_drafts, pass.graph_sizes, pass.max_seq_len, pass.shard,
+  v(pass.routed, pass.graph, pass.graph_drafts, pass.graph_sizes, pass.max_seq_len, pass.replica,
     pass.selection, pass.hidden_rows, pass.hidden, pass.num_pages, pass.memory, pass.path,
     pass.slots, pass.layer);
 }
@@ -81,7 +81,7 @@ Result<RankPass> read_pass(std::string_view bytes) {
     return invalid(
         str("a pass of ranks is of kind ", static_cast<int>(pass.kind), ", which there is not"));
   }
-  if (!std::all_of(pass.shards.begin(), pass.shards.end(), is_whole))
+  if (!std::all_of(pass.replicas.begin(), pass.replicas.end(), is_whole))
     return invalid("a pass of ranks has slices outside of its rows");
   return pass;
 }

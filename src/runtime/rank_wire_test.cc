@@ -14,8 +14,8 @@ RankPass random_pass(std::uint64_t seed) {
   Random random(11, seed);
   const auto below = [&](int n) { return static_cast<int>(random.uniform() * n); };
   RankPass pass = {.kind = static_cast<RankPass::Kind>(below(RankPass::kNumKinds))};
-  pass.shards.resize(static_cast<std::size_t>(below(4)));
-  for (StepRows& rows : pass.shards) {
+  pass.replicas.resize(static_cast<std::size_t>(below(4)));
+  for (StepRows& rows : pass.replicas) {
     rows.step = seed;
     for (int s = below(4); s > 0; --s) {
       std::vector<TokenId> tokens(static_cast<std::size_t>(below(70)));
@@ -27,7 +27,7 @@ RankPass random_pass(std::uint64_t seed) {
   pass.routed = static_cast<std::uint8_t>(below(2));
   pass.graph = static_cast<std::uint8_t>(below(2));
   pass.graph_sizes.resize(static_cast<std::size_t>(below(5)), below(9));
-  pass.shard = below(4);
+  pass.replica = below(4);
   pass.selection.resize(static_cast<std::size_t>(below(9)), below(7));
   pass.hidden_rows.resize(static_cast<std::size_t>(below(9)), below(7));
   pass.hidden.resize(static_cast<std::size_t>(below(99)), std::byte{3});
@@ -46,15 +46,15 @@ TEST(RankWire, passes_come_back_as_they_were) {
     const auto read = read_pass(bytes);
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(write_pass(read.value()), bytes);
-    ASSERT_EQ(read.value().shards.size(), pass.shards.size());
-    for (std::size_t s = 0; s < pass.shards.size(); ++s) {
-      EXPECT_EQ(read.value().shards[s].tokens, pass.shards[s].tokens);
-      EXPECT_EQ(read.value().shards[s].pages, pass.shards[s].pages);
-      EXPECT_EQ(read.value().shards[s].slices.size(), pass.shards[s].slices.size());
+    ASSERT_EQ(read.value().replicas.size(), pass.replicas.size());
+    for (std::size_t s = 0; s < pass.replicas.size(); ++s) {
+      EXPECT_EQ(read.value().replicas[s].tokens, pass.replicas[s].tokens);
+      EXPECT_EQ(read.value().replicas[s].pages, pass.replicas[s].pages);
+      EXPECT_EQ(read.value().replicas[s].slices.size(), pass.replicas[s].slices.size());
     }
     EXPECT_EQ(read.value().graph, pass.graph);
     EXPECT_EQ(read.value().graph_sizes, pass.graph_sizes);
-    EXPECT_EQ(read.value().shard, pass.shard);
+    EXPECT_EQ(read.value().replica, pass.replica);
     EXPECT_EQ(read.value().hidden, pass.hidden);
     EXPECT_EQ(read.value().memory.draft, pass.memory.draft);
     EXPECT_EQ(read.value().path, pass.path);
@@ -79,9 +79,9 @@ TEST(RankWire, bytes_that_are_cut_or_changed_are_refused_or_whole) {
       }
     }
   }
-  RankPass outside = {.shards = {{}, {.slices = {{.count = 1}}, .tokens = {4}}}};  // no page
+  RankPass outside = {.replicas = {{}, {.slices = {{.count = 1}}, .tokens = {4}}}};  // no page
   EXPECT_FALSE(read_pass(write_pass(outside)).ok());
-  outside.shards[1] = {.slices = {{.count = 1, .num_pages = 1}}, .tokens = {4}, .pages = {-1}};
+  outside.replicas[1] = {.slices = {{.count = 1, .num_pages = 1}}, .tokens = {4}, .pages = {-1}};
   EXPECT_FALSE(read_pass(write_pass(outside)).ok());
 }
 

@@ -39,7 +39,7 @@ Json describe_rank(LoadedModel& model) {
   return Json::Object{
       {"rank", model.options().rank},
       {"device", model.ops().device().name()},
-      {"shard", partition.shard},
+      {"shard", partition.replica},
       {"stage", partition.stage},
       {"tp_rank", partition.tp_rank},
       {"layers", range(partition.layers.begin, partition.layers.end)},

@@ -39,7 +39,7 @@ void RoutedExperts::ask(const Tensor& routed, std::vector<std::int64_t> rows,
   if (std::ranges::any_of(runs, wants_ids)) asked.ids.ask(routed, ops_.device());
 }
 
-void RoutedExperts::tell(const AskedRoutes& asked, std::span<const int> shard_rows, int members,
+void RoutedExperts::tell(const AskedRoutes& asked, std::span<const int> replica_rows, int members,
                          std::span<SliceRun> runs) {
   if (!counts_) return;
   {
@@ -51,11 +51,11 @@ void RoutedExperts::tell(const AskedRoutes& asked, std::span<const int> shard_ro
     seen_.assign(counts.begin(), counts.end());
   }
   if (std::ranges::none_of(runs, wants_ids)) return;
-  std::vector<std::span<const std::int32_t>> of_shards;
+  std::vector<std::span<const std::int32_t>> of_replicas;
   std::span<const std::int32_t> rest = asked.ids.ints();
   for (const std::int64_t T : asked.rows) {
     const std::size_t size = layers_ * k_ * static_cast<std::size_t>(T);
-    of_shards.push_back(rest.first(size));
+    of_replicas.push_back(rest.first(size));
     rest = rest.subspan(size);
   }
   for (SliceRun& run : runs) {
@@ -66,10 +66,10 @@ void RoutedExperts::tell(const AskedRoutes& asked, std::span<const int> shard_ro
     const int end = std::min(run.first + run.certain_rows(), sequence.size() - 1);
     for (int at = std::max(run.first, sequence.told_routed_rows); at < end; ++at) {
       std::size_t row = static_cast<std::size_t>(run.row_begin + at - run.first);
-      std::size_t shard = static_cast<std::size_t>(run.slice->shard * members);
-      for (; members > 1 && row >= static_cast<std::size_t>(shard_rows[shard]); ++shard)
-        row -= static_cast<std::size_t>(shard_rows[shard]);
-      const std::span<const std::int32_t> ids = of_shards[shard];
+      std::size_t replica = static_cast<std::size_t>(run.slice->replica * members);
+      for (; members > 1 && row >= static_cast<std::size_t>(replica_rows[replica]); ++replica)
+        row -= static_cast<std::size_t>(replica_rows[replica]);
+      const std::span<const std::int32_t> ids = of_replicas[replica];
       for (std::size_t layer = 0; layer < layers_; ++layer) {
         const auto chosen = ids.subspan(layer * (ids.size() / layers_) + row * k_, k_);
         told.insert(told.end(), chosen.begin(), chosen.end());

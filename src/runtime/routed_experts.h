@@ -16,8 +16,8 @@ namespace glint {
 // One step's, from its launch until it is read.
 struct AskedRoutes {
   Readback counts = {};                 // [layers, experts], up to this step
-  Readback ids = {};                    // [layers, T, k] of each shard, if a request asks
-  std::vector<std::int64_t> rows = {};  // T of each shard in it, with padding
+  Readback ids = {};                    // [layers, T, k] of each replica, if a request asks
+  std::vector<std::int64_t> rows = {};  // T of each replica in it, with padding
 };
 
 class RoutedExperts {
@@ -29,13 +29,13 @@ class RoutedExperts {
     return layers * num_experts * static_cast<std::int64_t>(sizeof(std::int32_t));
   }
 
-  // After the ops of a step, which chose `routed` [layers, T, k] on each shard, shard after shard,
-  // of `rows` tokens each; of a single shard, all.
+  // After the ops of a step, which chose `routed` [layers, T, k] on each replica, replica after
+  // replica, of `rows` tokens each; of a single replica, all.
   void ask(const Tensor& routed, std::vector<std::int64_t> rows, std::span<const SliceRun> runs,
            AskedRoutes& asked);
-  // Once the step has been read. `shard_rows`: the rows of each shard without padding; `members`
-  // of them one after another share the rows of a group.
-  void tell(const AskedRoutes& asked, std::span<const int> shard_rows, int members,
+  // Once the step has been read. `replica_rows`: the rows of each replica without padding;
+  // `members` of them one after another share the rows of a group.
+  void tell(const AskedRoutes& asked, std::span<const int> replica_rows, int members,
             std::span<SliceRun> runs);
 
   // Tokens that each expert got up to the last step that was read: [layers, experts]. From any

@@ -12,7 +12,7 @@ namespace glint {
 struct ScoreOptions {
   int chunk = 256;   // tokens per step; the result does not depend on it
   bool mtp = false;  // run the MTP layer as well
-  // For a model over ranks: lengths of the sequences that the shards score together, with this
+  // For a model over ranks: lengths of the sequences that the replicas score together, with this
   // one's, which may be 0. All ranks score together; numbers come from the last stage.
   std::vector<std::int64_t> lengths = {};
   // Where ranks share this sequence: which of the `parts` of each chunk's rows this one runs.

@@ -60,20 +60,20 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
     keep(ready);
     if (!agreement.agree(ready.ok())) return;
     const ModelPartition& partition = model.partition();
-    const bool speaks = partition.tp_rank == 0;  // the others of a shard have the same numbers
+    const bool speaks = partition.tp_rank == 0;  // the others of a replica have the same numbers
     for (std::size_t first = 0; first < sequences.size(); first += together) {
       ScoreOptions mine = options;
       for (std::size_t i = first; i < first + together; ++i) {
         mine.lengths.push_back(i < sequences.size() ? static_cast<std::int64_t>(sequences[i].size())
                                                     : 0);
       }
-      mine.part = partition.shard % shape.cp;
+      mine.part = partition.replica % shape.cp;
       mine.parts = shape.cp;
       mine.done = [&](std::int64_t tokens) {
         const bool counts = speaks && partition.is_last();
         return agreement.agree(!options.done || options.done(counts ? tokens : 0));
       };
-      const std::size_t own = first + static_cast<std::size_t>(partition.shard / shape.cp);
+      const std::size_t own = first + static_cast<std::size_t>(partition.replica / shape.cp);
       const bool has_sequence = own < sequences.size();
       ScoreSinks to;
       JudgedRows judged;

@@ -1,4 +1,4 @@
-// Scoring over ranks: sequences are dealt out to the shards, which step together.
+// Scoring over ranks: sequences are dealt out to the replicas, which step together.
 #pragma once
 
 #include "runtime/ranks.h"
@@ -7,7 +7,7 @@
 namespace glint {
 
 // The score of each sequence, if check_sequence() has no objection to any. `sinks(i)` are those of
-// sequence i, called from the threads of its shard's ranks: several at a time. options.done is
+// sequence i, called from the threads of its replica's ranks: several at a time. options.done is
 // called from all ranks; where it returns false once, all stop after the same step.
 Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<TokenId>> sequences,
                                  const ScoreOptions& options,

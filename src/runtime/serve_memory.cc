@@ -46,7 +46,7 @@ Result<ServeMemory> plan_serve_memory(const ModelConfig& config, const ServeMemo
     add(plan.page, one.page);
   }
   const DeviceMemory have = device.memory();
-  // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
+  // All ranks of this machine are in the host's memory, each with the whole cache of its replica's
   // layers; or each has a device.
   const std::int64_t ranks = device.is_host() ? args.ranks_here : 1;
   ServeMemory memory = {.page = plan.page * ranks / shape.pp,

@@ -21,7 +21,7 @@ struct SliceRun {
   // The only known token is the last of the seat; `first` is the most it may be until it is read.
   bool pending = false;
   std::vector<TokenId> drafts = {};
-  int row_begin = 0;            // its rows in its shard's part of the step
+  int row_begin = 0;            // its rows in its replica's part of the step
   int logit_begin = 0;          // and the sampling ones among the logits
   int num_prompt_logprobs = 0;  // asked for
 

@@ -16,8 +16,8 @@ struct StepOptions {
   const Taps* taps = nullptr;
   bool graphs = false;  // decode steps are recorded once and repeated (StepGraphs)
   int max_drafts = 0;   // of a sequence in such a step
-  // All shards that share experts: their graphs have one size. Empty: there are no others.
-  std::span<const StepRows> shards = {};
+  // All replicas that share experts: their graphs have one size. Empty: there are no others.
+  std::span<const StepRows> replicas = {};
   Event* begun = nullptr;  // set to the time before a graph's first op
 };
 

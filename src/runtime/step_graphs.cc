@@ -80,16 +80,17 @@ std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
   return lengths * count;
 }
 
-// The graph with the fewest rows that holds the step of each shard. Rows lie one after another, so
-// a graph of one row a sequence, and of more sequences, holds some drafts too.
+// The graph with the fewest rows that holds the step of each replica. Rows lie one after another,
+// so a graph of one row a sequence, and of more sequences, holds some drafts too.
 std::optional<StepGraphs::Key> StepGraphs::key_of(const Model& m, const StepRows& rows,
                                                   const StepOptions& options) const {
   if (!options.graphs || options.taps || !can_record(m)) return {};
   std::int64_t count = 0, total = 0, end = 0;
-  for (const StepRows& shard : options.shards.empty() ? std::span(&rows, 1) : options.shards) {
-    count = std::max(count, std::ssize(shard.slices));
-    total = std::max(total, std::ssize(shard.tokens));
-    for (const RowSlice& slice : shard.slices) {
+  for (const StepRows& replica :
+       options.replicas.empty() ? std::span(&rows, 1) : options.replicas) {
+    count = std::max(count, std::ssize(replica.slices));
+    total = std::max(total, std::ssize(replica.tokens));
+    for (const RowSlice& slice : replica.slices) {
       if (slice.count != slice.logit_rows || slice.count > 1 + options.max_drafts) return {};
       end = std::max<std::int64_t>(end, slice.first + slice.count);
     }
@@ -110,13 +111,14 @@ bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& op
   return key_of(m, rows, options).has_value();
 }
 
-std::vector<std::int64_t> StepGraphs::rows_of(const Model& m, std::span<const StepRows> shards,
+std::vector<std::int64_t> StepGraphs::rows_of(const Model& m, std::span<const StepRows> replicas,
                                               const StepOptions& options) const {
   std::vector<std::int64_t> all;
   std::optional<Key> key;
-  for (const StepRows& shard : shards) {
-    if (all.empty() || options.shards.empty()) key = key_of(m, shard, options);  // else all have it
-    all.push_back(key ? key->rows : std::ssize(shard.tokens));
+  for (const StepRows& replica : replicas) {
+    if (all.empty() || options.replicas.empty())
+      key = key_of(m, replica, options);  // else all have it
+    all.push_back(key ? key->rows : std::ssize(replica.tokens));
   }
   return all;
 }

@@ -57,8 +57,8 @@ class StepGraphs {
   // Whether a step can be one: a row of each sequence, or with its drafts, and their logits, which
   // nobody taps.
   bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
-  // The rows that each shard's pass has, with a graph's padding.
-  std::vector<std::int64_t> rows_of(const Model& model, std::span<const StepRows> shards,
+  // The rows that each replica's pass has, with a graph's padding.
+  std::vector<std::int64_t> rows_of(const Model& model, std::span<const StepRows> replicas,
                                     const StepOptions& options) const;
 
   // Runs the step, and from the second of its size on from a graph. `arena` is as it was in all

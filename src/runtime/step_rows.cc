@@ -42,11 +42,11 @@ std::vector<StepRows> split_rows(const StepRows& all, std::span<const std::int64
   return parts;
 }
 
-void count_all_tokens(std::span<StepRows> shards) {
-  if (shards.size() == 1) return;
+void count_all_tokens(std::span<StepRows> replicas) {
+  if (replicas.size() == 1) return;
   std::int64_t all = 0;
-  for (const StepRows& rows : shards) all += std::ssize(rows.tokens);
-  for (StepRows& rows : shards) rows.all_tokens = all;
+  for (const StepRows& rows : replicas) all += std::ssize(rows.tokens);
+  for (StepRows& rows : replicas) rows.all_tokens = all;
 }
 
 }  // namespace glint

@@ -31,7 +31,7 @@ struct StepRows {
   std::vector<RowSlice> slices = {};
   std::vector<TokenId> tokens = {};  // of all slices, in order
   std::vector<PageId> pages = {};
-  // Tokens of all shards in this step, where there are several; a shard may have none.
+  // Tokens of all replicas in this step, where there are several; a replica may have none.
   std::int64_t all_tokens = 0;
 
   // Appends a slice that runs `tokens` from position `first` and wants logits of its last
@@ -45,13 +45,13 @@ struct StepRows {
 // several.
 std::vector<StepRows> split_rows(const StepRows& all, std::span<const std::int64_t> ends);
 
-// A shard has `rows` rows: the first of them that member `member` of `members` ranks runs which
+// A replica has `rows` rows: the first of them that member `member` of `members` ranks runs which
 // share its sequences (cp).
 constexpr std::int64_t first_row_of(std::int64_t rows, int member, int members) {
   return rows * member / members;
 }
 
 // Sets `all_tokens` of each, if they are several.
-void count_all_tokens(std::span<StepRows> shards);
+void count_all_tokens(std::span<StepRows> replicas);
 
 }  // namespace glint

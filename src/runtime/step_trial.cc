@@ -21,8 +21,8 @@ namespace {
 // Bytes of a GPU's memory that an op of a recorded step takes (bench/results/cuda-steps-h200.txt).
 constexpr std::int64_t kGraphBytesOfCall = 3 << 10;
 
-// The ranks of a stage as the shards of ModelPartition, where they share the experts.
-MeshShape as_shards(MeshShape shape) {
+// The ranks of a stage as the replicas of ModelPartition, where they share the experts.
+MeshShape as_replicas(MeshShape shape) {
   shape.dp = shape.ep == 1 ? 1 : shape.tp * shape.dp;
   shape.tp = shape.cp = 1;
   shape.reduce_slices = 0;
@@ -40,8 +40,8 @@ PassShape fitted(PassShape shape) {
 
 Result<ModelPartition> partition_of(const ModelConfig& config, const MeshShape& shape, int stage) {
   GLINT_TRY_STATUS(plan_partition(config, shape, 0));
-  const MeshShape shards = as_shards(shape);
-  GLINT_TRY(ModelPartition partition, plan_partition(config, shards, stage * shards.dp));
+  const MeshShape replicas = as_replicas(shape);
+  GLINT_TRY(ModelPartition partition, plan_partition(config, replicas, stage * replicas.dp));
   partition.heads.count = config.num_attention_heads / shape.tp;
   if (shape.ep > 1) {
     partition.experts.count = ceil_div(partition.num_expert_slots, shape.ep);
@@ -75,7 +75,7 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   t->tp_ = std::make_unique<NullComm>(0, t->meeting_.shape.tp);
   t->cp_ = std::make_unique<NullComm>(0, t->meeting_.shape.cp);
   t->ops_ = t->meeting(std::move(t->ops_), *t->tp_, *t->cp_);
-  t->ep_ = std::make_unique<NullComm>(t->partition_.shard, shape.ep);
+  t->ep_ = std::make_unique<NullComm>(t->partition_.replica, shape.ep);
   if (shape.moves_experts) {
     GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->partition_, t->device_));
   }
@@ -193,8 +193,8 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
   if (partition_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     if (!limits.all_logits) {
-      const std::int64_t rows = std::min<std::int64_t>(  // of all shards
-          std::int64_t{tokens} * options_.shape.num_sequence_shards(),
+      const std::int64_t rows = std::min<std::int64_t>(  // of all replicas
+          std::int64_t{tokens} * options_.shape.num_sequence_groups(),
           std::int64_t{limits.max_running} * (1 + limits.max_drafts));
       memory.edits = config_.vocab_size * 4 * rows +
                      SampleRows::upload_bytes(config_.vocab_size, rows) +

@@ -28,7 +28,7 @@ struct TrialOptions {
   std::int64_t group_bytes = 0;  // of the device, that a rank takes for each group it belongs to
 };
 
-// One pass: `tokens` rows of a shard, as even as it goes over `sequences`, each of which ends at
+// One pass: `tokens` rows of a replica, as even as it goes over `sequences`, each of which ends at
 // `length`.
 struct PassShape {
   int tokens = 1, sequences = 1;

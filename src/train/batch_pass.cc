@@ -42,7 +42,7 @@ PackedRows own_rows(PackedRows packed, const Mesh& host) {
   if (cp.size() > 1) packed = part_of(packed, cp.rank(), cp.size());
   if (host.ep->size() == 1) return packed;
   const auto all = all_of(static_cast<std::int32_t>(packed.size()), *host.ep);
-  // The ranks of a shard have the same rows.
+  // The ranks of a replica have the same rows.
   packed.rows.all_tokens =
       std::accumulate(all.begin(), all.end(), std::int64_t{0}) / host.tp->size();
   return packed;

@@ -29,7 +29,7 @@ bool is_borrowed(const ModelTensor& tensor, const ModelPartition& partition) {
 bool speaks_for(const ModelTensor& tensor, const ModelPartition& partition) {
   if (is_borrowed(tensor, partition)) return false;
   if (is_dealt_out(tensor, partition.shape)) return true;
-  return partition.shard == 0 && (is_cut(tensor, partition.shape) || partition.tp_rank == 0);
+  return partition.replica == 0 && (is_cut(tensor, partition.shape) || partition.tp_rank == 0);
 }
 
 ParameterBox box_of(const ModelTensor& tensor, const ModelPartition& partition) {

@@ -32,7 +32,7 @@ struct Parameter {
 // Parameters that the same ranks have, one after another, each rank with one of `shares` equal
 // shares of their numbers: zeros behind the last make them equal.
 struct ParameterSection {
-  // All ranks of a stage have it, or those of a shard divide it, or each has other experts of it
+  // All ranks of a stage have it, or those of a replica divide it, or each has other experts of it
   // (train/parameter_part.h), or it is another stage's, which has the only share.
   enum class Kind { kWhole, kDivided, kExperts, kBorrowed };
   Kind kind = Kind::kWhole;

@@ -157,12 +157,12 @@ Status TrainRanks::on_all(const Work& work, const OnPart& on_part) {
   return peers_.agree(all.status());
 }
 
-std::vector<std::string> TrainRanks::of_shards(std::vector<std::string> said) {
+std::vector<std::string> TrainRanks::of_replicas(std::vector<std::string> said) {
   if (!peers_.is_alone()) said = peers_.gather(said[0]);
   std::vector<std::string> all;
   const int last = shape().tp * shape().dp * (shape().pp - 1);  // the first rank of the last stage
-  for (int shard = 0; shard < shape().dp; ++shard) {
-    all.push_back(std::move(said[static_cast<std::size_t>(last + shard * shape().tp)]));
+  for (int replica = 0; replica < shape().dp; ++replica) {
+    all.push_back(std::move(said[static_cast<std::size_t>(last + replica * shape().tp)]));
   }
   return all;
 }
@@ -194,7 +194,7 @@ int TrainRanks::parts_of_batch() const {
 std::vector<std::span<const TrainSequence>> TrainRanks::dealt_out(
     std::span<const TrainSequence> sequences) const {
   std::vector<std::span<const TrainSequence>> all;
-  for (const auto& part : parts_of(sequences, shape().num_sequence_shards(), shape().cp == 1))
+  for (const auto& part : parts_of(sequences, shape().num_sequence_groups(), shape().cp == 1))
     all.insert(all.end(), static_cast<std::size_t>(shape().cp), part);
   return all;
 }
@@ -209,7 +209,7 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
   const auto parts = dealt_out(sequences);
   std::vector<std::string> sums(parts_.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
-    const std::span<const TrainSequence> mine = parts[static_cast<std::size_t>(shard_of(rank))];
+    const std::span<const TrainSequence> mine = parts[static_cast<std::size_t>(replica_of(rank))];
     LossTerms own = terms;
     own.first_sequence += static_cast<std::size_t>(mine.data() - sequences.data());
     GLINT_TRY(const LossSums found,
@@ -226,14 +226,14 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
     }
   }
   LossSums all;
-  const std::vector<std::string> said = of_shards(std::move(sums));
-  for (std::size_t shard = 0; shard < said.size(); ++shard) {
+  const std::vector<std::string> said = of_replicas(std::move(sums));
+  for (std::size_t replica = 0; replica < said.size(); ++replica) {
     LossSums one;
-    ByteReader read(said[shard]);
+    ByteReader read(said[replica]);
     read(one);
     all.nll += one.nll;
     all.mtp_nll += one.mtp_nll;
-    if (shard % static_cast<std::size_t>(shape().cp) != 0) continue;  // the same tokens
+    if (replica % static_cast<std::size_t>(shape().cp) != 0) continue;  // the same tokens
     all.tokens += one.tokens;
     all.mtp_tokens += one.mtp_tokens;
   }
@@ -253,7 +253,7 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
   const auto parts = dealt_out(sequences);
   std::vector<std::string> scores(parts_.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
-    const auto at = static_cast<std::size_t>(shard_of(rank));
+    const auto at = static_cast<std::size_t>(replica_of(rank));
     GradientPass& own = pass(rank);
     GLINT_TRY(const auto found, own.score(parts[at], terms, batch_tokens, goes_on));
     if (speaks(rank)) scores[static_cast<std::size_t>(rank)] = write_scores(found);
@@ -261,10 +261,10 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
   };
   GLINT_TRY_STATUS(on_all(work, on_part));
   std::vector<TokenScores> all;
-  const std::vector<std::string> said = of_shards(std::move(scores));
-  for (std::size_t shard = 0; shard < said.size(); ++shard) {
-    std::vector<TokenScores> some = read_scores(said[shard]);
-    if (shard % static_cast<std::size_t>(shape().cp) == 0) {
+  const std::vector<std::string> said = of_replicas(std::move(scores));
+  for (std::size_t replica = 0; replica < said.size(); ++replica) {
+    std::vector<TokenScores> some = read_scores(said[replica]);
+    if (replica % static_cast<std::size_t>(shape().cp) == 0) {
       std::ranges::move(some, std::back_inserter(all));
     } else {
       add_scores(std::span(all).last(some.size()), some);

@@ -2,10 +2,10 @@
 // own backend, model, tape and gradients; or one of them, where the others are processes
 // (train_peers.h). Numbers of ranks are those in this process, from 0.
 //
-// The sequences of a call are dealt out among the shards, or their rows (cp); each adds the
-// gradient of its own. Ranks that divide a shard (tp) have its sequences, and parts of the gradient
-// of what all of them hold (autograd/tape_comm.h). The gradient of the call is the sum over the
-// ranks, which OptimizerPart or sum_gradients() makes.
+// The sequences of a call are dealt out among the replicas, or their rows (cp); each adds the
+// gradient of its own. Ranks that divide a replica (tp) have its sequences, and parts of the
+// gradient of what all of them hold (autograd/tape_comm.h). The gradient of the call is the sum
+// over the ranks, which OptimizerPart or sum_gradients() makes.
 #pragma once
 
 #include <functional>
@@ -85,22 +85,22 @@ class TrainRanks final : public GradientSource {
     std::optional<ThreadPool> own_pool = {};  // where the backend has none
   };
 
-  // The sequences of each shard: parts of them, or all, of whose rows each has some.
+  // The sequences of each replica: parts of them, or all, of whose rows each has some.
   std::vector<std::span<const TrainSequence>> dealt_out(
       std::span<const TrainSequence> sequences) const;
-  // Whether its losses are the shard's.
+  // Whether its losses are the replica's.
   bool speaks(int rank) {
     const ModelPartition& partition = model(rank).partition();
     return partition.tp_rank == 0 && partition.is_last();
   }
-  int shard_of(int rank) { return model(rank).partition().shard; }
+  int replica_of(int rank) { return model(rank).partition().replica; }
 
   TrainRanks(const MeshShape& shape, const TrainPeers& peers)
       : ranks_(peers.is_alone() ? Ranks(shape) : Ranks(shape, peers.rank(), peers.mesh())),
         peers_(peers),
         parts_(static_cast<std::size_t>(ranks_.size())) {}
-  // The words of ranks of whom speaks() is true, `said` here, by their shards.
-  std::vector<std::string> of_shards(std::vector<std::string> said);
+  // The words of ranks of whom speaks() is true, `said` here, by their replicas.
+  std::vector<std::string> of_replicas(std::vector<std::string> said);
 
   Ranks ranks_;
   const TrainPeers peers_;

@@ -90,18 +90,18 @@ def ranks_share_the_work():
         check(near(alone["flops_per_token"], sliced["flops_per_token"]), "products in slices are the same work", (alone, sliced))
 
 
-def shards_share_the_sequences():
+def replicas_share_the_sequences():
     what = ("-p", 0, "-n", 3, "-b", 4, "-r", 1, "--json")
-    one, two = (json.loads(output("bench", "local", MODEL, *what, "--dp", shards)) for shards in (1, 2))
+    one, two = (json.loads(output("bench", "local", MODEL, *what, "--dp", replicas)) for replicas in (1, 2))
     alone, shared = one["results"][0], two["results"][0]
     check(len(two["ranks"]) == 2 and near(alone["flops_per_token"], shared["flops_per_token"]), "arithmetic of a token", (alone, shared))
-    # Both shards read the dense weights, and so they do for two sequences each.
-    check(1.2 < shared["bytes_per_token"] / alone["bytes_per_token"] < 2.1, "traffic of both shards", (alone, shared))
+    # Both replicas read the dense weights, and so they do for two sequences each.
+    check(1.2 < shared["bytes_per_token"] / alone["bytes_per_token"] < 2.1, "traffic of both replicas", (alone, shared))
     output("bench", "local", MODEL, *what, "--dp", 2, "--ep", 2, "-d", 9)
 
 
 ranks_share_the_work()
-shards_share_the_sequences()
+replicas_share_the_sequences()
 json_has_every_combination()
 figures_are_in_the_common_form()
 a_cpu_has_no_gaps()

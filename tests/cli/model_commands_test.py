@@ -142,9 +142,9 @@ def ranks_say_what_one_says(folder):
         for i, rank in enumerate(said["ranks"]):
             check(rank["heads"] == [i % tp * 4 // tp, (i % tp + 1) * 4 // tp], "heads", rank)
             check(0 < rank["weight_bytes"] < whole["weight_bytes"] and rank["collectives"]["tp"]["all_reduce"]["calls"] > 0, "parts", rank)
-    # Members of a shard share whole experts, with the bits of shards that do.
+    # Members of a replica share whole experts, with the bits of replicas that do.
     (said, written), (_, expected) = score("--tp", 2, "--ep", 2, "--reduce-slices", 4), score("--ep", 2, "--reduce-slices", 4)
-    check(written == expected and len(said["ranks"]) == 2, "experts shared inside of a shard", said["ranks"])
+    check(written == expected and len(said["ranks"]) == 2, "experts shared inside of a replica", said["ranks"])
     check([r["experts"] for r in said["ranks"]] == [[0, 8], [8, 16]] and [r["heads"] for r in said["ranks"]] == [[0, 2], [2, 4]],
           "experts and heads", said["ranks"])
     refused("score", MODEL, "--ids", ids, "--json", "--ep", 2, "--dp", 3, words=["ep is 2", "3 ranks"])

@@ -50,9 +50,9 @@ def this_machine():
               "--disable-custom-all-reduce", "--revision", "main", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
     shared = output("serve", MODEL, "--dry-run", "--dp", 4, "--cp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
-    check(re.search(r"sequences of 2,000 +6\n", shared) and "4 shards, of which 2 share each" in shared, "shards that share", shared)
+    check(re.search(r"sequences of 2,000 +6\n", shared) and "4 replicas, of which 2 share each" in shared, "replicas that share", shared)
     stages = output("serve", MODEL, "--dry-run", "--dp", 2, "--pp", 2, "-t", 4, "--kv-cache-tokens", 6400, "--max-model-len", "2k")
-    check(re.search(r"tokens +6,400 in each of 2 shards\n", stages), "stages of several sizes, which share the memory", stages)
+    check(re.search(r"tokens +6,400 in each of 2 replicas\n", stages), "stages of several sizes, which share the memory", stages)
     refused("serve", MODEL, "--dry-run", "--otlp-traces-endpoint", "localhost:4318", words=["--otlp-traces-endpoint", "localhost:4318"])
     both = run("serve", MODEL, "--dry-run", "--kv-cache-memory", "64M", "--gpu-memory-utilization", 0.25, "--mem-fraction-static", 0.5)
     for flag in ("--gpu-memory-utilization 0.25", "--mem-fraction-static 0.5"):
@@ -89,7 +89,7 @@ def several_machines():
         check(fits["count"] == count, "as many devices as can divide the heads", fits["count"])
     text = run("plan", "zai-org/GLM-5-FP8", "--device", "cpu", "--count", 16).stdout
     check("hosts of" not in text, "machines are hosts", text)
-    for alone in ("--ep", "--cp"):  # as many shards, as servers have them
+    for alone in ("--ep", "--cp"):  # as many replicas, as servers have them
         said = json.loads(output("plan", MODEL, "--device", "cpu", "--count", 2, alone, 2, "--json"))["layout"]
         check(said == {"tp": 1, "ep": 1, "dp": 2, "pp": 1, "cp": 1, "reduce_slices": 1} | {alone[2:]: 2}, alone, said)
     slices = output("plan", MODEL, "--device", "cpu", "--count", 2, "--tp", 2, "--reduce-slices", 4, "--slurm")

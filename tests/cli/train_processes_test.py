@@ -114,12 +114,12 @@ def the_bits_are_those_of_threads_also_after_a_kill(tmp):
 
 
 def metrics(out):
-    """Shards of processes have caches of their own."""
+    """Replicas of processes have caches of their own."""
     return [{key: value for key, value in json.loads(line).items() if not key.startswith("perf/") and "cache" not in key} for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
 def rewards_train_the_same_bits(tmp):
-    """Each rank's process has the engine's rank as well, whose answers of other shards come to the first; where it answers beside training, the first alone."""
+    """Each rank's process has the engine's rank as well, whose answers of other replicas come to the first; where it answers beside training, the first alone."""
     kinds = {"kl": ("--kl-loss-coef", "0.1", "--dp", 2, "--rollout-temperature", "0.9"), "async": ("--async-rollout", "--tp", 2),
              "stages": ("--kl-loss-coef", "0.1", "--tp", 2, "--pp", 2, "--threads", 4, "--use-rollout-routing-replay", "--enable-mtp-training"), "experts": ("--ep", 2, "--spec", "mtp:2", "--enable-mtp-training", *EVAL),
              "fp8": ("--fp8-rollout", "--parity-gate", "0.03", "--pp", 2)}
@@ -128,7 +128,7 @@ def rewards_train_the_same_bits(tmp):
         for ranks in ("threads", "processes"):
             text = output(*grpo(tmp, f"{name}-{ranks}", ranks, *more, model=TINY))
             check(text.count("parity: 0 of ") == (0 if name == "fp8" else 2), "parity", text)
-        check(("dp send " in text) == (name in ("kl", "experts")), "the second shard answers", text)
+        check(("dp send " in text) == (name in ("kl", "experts")), "the second replica answers", text)
         references[name] = [float(size) for size in re.findall(r", reference ([\d.]+) MiB", text)]
         memory[name] = [float(size) for size in re.findall(r"weights [\d.]+ MiB \(of its process ([\d.]+) MiB\)", text)]
         check(("pp send " in text) == (name in ("stages", "fp8")), "the second stage answers", text)

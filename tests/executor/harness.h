@@ -59,7 +59,7 @@ class Harness {
  public:
   Harness(LoadedModel& model, const HarnessOptions& options)
       : options_(options),
-        scheduler_({.num_shards = model.options().shape.num_sequence_shards(),
+        scheduler_({.num_replicas = model.options().shape.num_sequence_groups(),
                     .max_step_tokens = options.max_step_tokens,
                     .max_seq_len = static_cast<int>(model.config().max_position_embeddings),
                     .depth = options.depth,

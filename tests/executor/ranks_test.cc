@@ -101,18 +101,18 @@ TEST(RankedExecutor, answers_as_one_rank_does) {
   }
 }
 
-TEST(RankedExecutor, shards_answer_as_one_rank_does) {
+TEST(RankedExecutor, replicas_answer_as_one_rank_does) {
   Group one = load_group(MeshShape());
   const auto expected = Harness(one.leader(), {}).run(requests());
   const std::int64_t whole = one.leader().load_stats().held_bytes;
-  for (const int shards : {2, 3}) {
-    SCOPED_TRACE(shards);
-    Group group = load_group({.ep = shards, .dp = shards});
+  for (const int replicas : {2, 3}) {
+    SCOPED_TRACE(replicas);
+    Group group = load_group({.ep = replicas, .dp = replicas});
     expect_same_in_all_ways(group.leader(), expected);
-    // One request alone: the other shards step without rows.
+    // One request alone: the other replicas step without rows.
     const std::vector<Request> alone = {requests()[0]};
     expect_same(Harness(group.leader(), {}).run(alone), {{1, expected.at(1)}});
-    for (int rank = 0; rank < shards; ++rank) {
+    for (int rank = 0; rank < replicas; ++rank) {
       EXPECT_LT(group.ranks->model(rank).load_stats().held_bytes, whole);
       EXPECT_GT(group.ranks->uses(rank, "ep").at("exchange").bytes, 0);
       EXPECT_GT(group.ranks->uses(rank, "dp").at(rank == 0 ? "recv" : "send").bytes, 0);
@@ -120,7 +120,7 @@ TEST(RankedExecutor, shards_answer_as_one_rank_does) {
   }
 }
 
-TEST(RankedExecutor, shards_whose_experts_are_whole_answer_as_one_rank_does) {
+TEST(RankedExecutor, replicas_whose_experts_are_whole_answer_as_one_rank_does) {
   Group one = load_group(MeshShape());
   const auto expected = Harness(one.leader(), {}).run(requests());
   Group group = load_group({.dp = 2});
@@ -128,14 +128,14 @@ TEST(RankedExecutor, shards_whose_experts_are_whole_answer_as_one_rank_does) {
   EXPECT_TRUE(group.ranks->uses(1, "ep").empty());
 }
 
-TEST(RankedExecutor, shards_of_divided_matrices_answer_as_one_rank_does) {
+TEST(RankedExecutor, replicas_of_divided_matrices_answer_as_one_rank_does) {
   Group one = load_group(1);
   const auto expected = Harness(one.leader(), {}).run(requests());
   Group group = load_group({.tp = 2, .dp = 2, .reduce_slices = kSlices});
   expect_same_in_all_ways(group.leader(), expected);
 }
 
-TEST(RankedExecutor, shards_that_share_sequences_answer_as_one_rank_does) {
+TEST(RankedExecutor, replicas_that_share_sequences_answer_as_one_rank_does) {
   Group one = load_group(MeshShape());
   const auto expected = Harness(one.leader(), {}).run(requests());
   for (const MeshShape& shape : {MeshShape{.cp = 2, .dp = 2}, MeshShape{.cp = 2, .ep = 4, .dp = 4},
@@ -143,7 +143,7 @@ TEST(RankedExecutor, shards_that_share_sequences_answer_as_one_rank_does) {
     SCOPED_TRACE(describe(shape));
     Group group = load_group(shape);
     expect_same_in_all_ways(group.leader(), expected);
-    // A row alone: the other shards step without any, and hear what it leaves in the cache.
+    // A row alone: the other replicas step without any, and hear what it leaves in the cache.
     const std::vector<Request> alone = {requests()[0]};
     expect_same(Harness(group.leader(), {.max_drafts = 3}).run(alone), {{1, expected.at(1)}});
     EXPECT_GT(group.ranks->uses(1, "cp").at("exchange").bytes, 0);
@@ -195,7 +195,7 @@ TEST(RankedExecutor, recorded_steps_answer_as_the_host_does) {
     expect_same(Harness(devices.leader(), {}).run(few), expected);
     EXPECT_GT(devices.leader().num_graphs(), 0u);
     expect_same(Harness(devices.leader(), {.max_drafts = 2}).run(few), expected);
-    // The other shard repeats a graph of padding.
+    // The other replica repeats a graph of padding.
     expect_same(Harness(devices.leader(), {}).run({few[0]}), {{1, expected.at(1)}});
   }
 }
@@ -223,7 +223,7 @@ TEST(RankedExecutor, stages_answer_as_one_rank_does) {
   }
 }
 
-TEST(RankedExecutor, members_of_a_shard_that_share_experts_answer_as_one_rank_does) {
+TEST(RankedExecutor, members_of_a_replica_that_share_experts_answer_as_one_rank_does) {
   Group one = load_group({.reduce_slices = kSlices, .whole_experts = true});
   const auto expected = Harness(one.leader(), {}).run(requests());
   Group group = load_group({.tp = 2, .ep = 2, .reduce_slices = kSlices});

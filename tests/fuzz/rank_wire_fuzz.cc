@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   GLINT_CHECK(write_pass(pass.value()) == bytes, "a pass that is written in another way");
-  for (const StepRows& rows : pass.value().shards) {
+  for (const StepRows& rows : pass.value().replicas) {
     for (const RowSlice& slice : rows.slices) {
       GLINT_CHECK(slice.token_begin + slice.count <= std::ssize(rows.tokens) &&
                       slice.page_begin + slice.num_pages <= std::ssize(rows.pages),

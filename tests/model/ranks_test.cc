@@ -97,7 +97,7 @@ Said score_all(Ranks& ranks, const Sequences& sequences, int chunk) {
   return said;
 }
 
-// Lengths that leave shards without tokens at the end, and one without a sequence.
+// Lengths that leave replicas without tokens at the end, and one without a sequence.
 Sequences make_sequences(std::int64_t vocab, const std::vector<int>& lengths) {
   Sequences sequences;
   Random random(3, 0);
@@ -172,13 +172,13 @@ TEST(Layouts, say_what_one_rank_says_on_the_bundled_model) {
   const std::string dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
   const std::vector<MeshShape> shapes = {
       {.dp = 2}, {.ep = 4, .dp = 4}, {.pp = 4}, {.ep = 3, .dp = 3}, {.ep = 2, .pp = 2, .dp = 2}};
-  // Beyond index_topk, so that keys are selected; of four shards one has no sequence.
+  // Beyond index_topk, so that keys are selected; of four replicas one has no sequence.
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     expect_equal_bits({dir, dtype}, shapes, {330, 70, 1}, 128);
   }
 }
 
-TEST(Layouts, members_of_a_shard_share_whole_experts) {
+TEST(Layouts, members_of_a_replica_share_whole_experts) {
   const std::string dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
   const std::vector<MeshShape> shapes = {{.tp = 4, .ep = 4},
                                          {.ep = 2, .dp = 2, .reduce_slices = 4},

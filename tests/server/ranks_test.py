@@ -66,7 +66,7 @@ def ranks_say_what_one_says():
                 assert moved == ranks[0]["collectives"]["tp"] and moved["all_reduce"]["calls"] > 0 < moved["all_gather"]["bytes"], rank
 
 
-def shards_say_what_one_says():
+def replicas_say_what_one_says():
     with serve("--threads", 1) as one:
         expected = answers(one)
         [whole] = one.ranks()
@@ -129,7 +129,7 @@ def experts_move_and_nobody_notices():
         assert answers(moves) == answers(stays) and moves.request("/server_info")[2]["experts"]["moved_layers"] > 0
 
 
-def shards_that_share_sequences_say_what_one_says():
+def replicas_that_share_sequences_say_what_one_says():
     """Each runs some rows of every prompt, and has the whole cache."""
     with serve("--threads", 1) as one:
         expected = answers(one)
@@ -176,17 +176,17 @@ def stages_say_what_one_says():
 def sizes_of_others_fit():
     """Each server's own spelling; what the model or the machine cannot carry becomes the most that they do."""
     lines = ((("vllm", "serve"), ("--tensor-parallel-size", 8), 2, "tp 8 -> 2: there are 3 threads"),
-             (("vllm", "serve"), ("--data-parallel-size", 2, "--enable-expert-parallel"), 2, "2 shards, which share the experts"),
+             (("vllm", "serve"), ("--data-parallel-size", 2, "--enable-expert-parallel"), 2, "2 replicas, which share the experts"),
              (("sglang",), ("--tp", 8, "--ep-size", 8), 2, "tp 8 -> 2: there are 3 threads; ep 8 -> 2: there are 2 ranks"),
              (("vllm", "serve"), ("-tp", 2, "--enable-expert-parallel", "--enable-eplb", "--eplb-config", '{"num_redundant_experts": 99}'), 2,
               "redundant experts 99 -> 16: then each of 2 ranks has every expert"),
              (("sglang",), ("--tp", 8, "--enable-dp-attention", "--dp-size", 8, "--ep-size", 8), 3,
-              "dp 8 -> 3: there are 3 threads; ep 8 -> 3: there are 3 shards"),
+              "dp 8 -> 3: there are 3 threads; ep 8 -> 3: there are 3 replicas"),
              (("trtllm-serve",), ("--tp_size", 2, "--ep_size", 2, "--pp_size", 1, "--enable_attention_dp"), 2,
-              "2 shards, which share the experts"),
+              "2 replicas, which share the experts"),
              (("trtllm-serve",), ("--pp_size", 8), 3, "pp 8 -> 3: there are 3 threads"),
              (("sglang",), ("--tp", 2, "--pp-size", 2), 2, "pp 2 -> 1: there are 3 threads"),
-             (("vllm", "serve"), ("-pcp", 2), 2, "2 shards, of which 2 share each sequence"),
+             (("vllm", "serve"), ("-pcp", 2), 2, "2 replicas, of which 2 share each sequence"),
              (("vllm", "serve"), ("--pipeline-parallel-size", 2), 2, "2 stages of layers"))
     for command, flags, size, note in lines:
         where = ("--model", MODEL) if command == ("sglang",) else (MODEL,)
@@ -354,7 +354,7 @@ def weights_change_on_every_rank():
             assert (answers(server) == before) == (status != 200), said  # 200: the rank was back
 
 
-for test in (ranks_say_what_one_says, shards_say_what_one_says, experts_move_and_nobody_notices, shards_that_share_sequences_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
+for test in (ranks_say_what_one_says, replicas_say_what_one_says, experts_move_and_nobody_notices, replicas_that_share_sequences_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
              a_lost_rank_costs_time_and_no_request):
     test()
     print(f"{test.__name__}: ok", flush=True)

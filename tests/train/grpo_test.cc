@@ -399,8 +399,8 @@ TEST_F(GrpoTest, TokensOfOlderWeightsAreTrainedOnUnlessTheyAreMasked) {
   EXPECT_EQ(grpo.verify(anew, {}).value().tokens, anew.counts.tokens);
 }
 
-// A shard has pages for its part of the answers. Where all are on one, some wait, and none fails.
-TEST(RolloutShards, AnswersThatCrowdOnOneShardAreAllThere) {
+// A replica has pages for its part of the answers. Where all are on one, some wait, and none fails.
+TEST(RolloutReplicas, AnswersThatCrowdOnOneReplicaAreAllThere) {
   const MeshShape shape = {.dp = 2};
   Ranks ranks(shape);
   for (int rank = 0; rank < shape.dp; ++rank) {
@@ -418,7 +418,7 @@ TEST(RolloutShards, AnswersThatCrowdOnOneShardAreAllThere) {
   EXPECT_EQ(ranks.model(1).num_pages(), kAnswers / 2 * (pages_of(size.longest) + 1));
   for (RequestId id = 1; id <= kAnswers; ++id) {
     const std::vector<TokenId> prompt(kPrompt, static_cast<TokenId>(5 + id));
-    // The first shard alone tells the keys that it selects.
+    // The first replica alone tells the keys that it selects.
     ASSERT_TRUE(session
                     ->submit({.id = id,
                               .prompt = prompt,

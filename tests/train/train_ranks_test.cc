@@ -90,7 +90,7 @@ std::vector<float> gradients_of(TrainRanks& ranks, int rank = 0) {
   return {flat.begin(), flat.end()};
 }
 
-TEST(TrainRanks, the_gradient_over_shards_is_that_of_one_rank) {
+TEST(TrainRanks, the_gradient_over_replicas_is_that_of_one_rank) {
   const TokenSequences ids = some_tokens({40, 1, 17, 64, 9, 33, 50});
   for (const std::string& dir : {small_checkpoint(), kOdd}) {
     const auto one = open_ranks(dir, {});
@@ -190,7 +190,7 @@ TEST(TrainRanks, the_gradient_of_ranks_that_share_each_sequence_is_that_of_one) 
   expect_gradients_of_one_rank(small_checkpoint(), {.cp = 3, .dp = 3}, 0.3f);
   expect_gradients_of_one_rank(small_checkpoint(), {.cp = 2, .ep = 2, .dp = 2}, 0.3f);
   expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .cp = 2, .dp = 2}, 0.3f);
-  // Groups of shards, each with sequences of its own.
+  // Groups of replicas, each with sequences of its own.
   expect_gradients_of_one_rank(small_checkpoint(), {.cp = 2, .dp = 4}, 0.3f);
   expect_gradients_of_one_rank(small_checkpoint(), {.cp = 2, .ep = 4, .dp = 4}, 0.3f);
 }
@@ -199,8 +199,8 @@ TEST(TrainRanks, the_gradient_of_ranks_that_divide_matrices_and_share_experts_is
   expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .ep = 2}, 0.3f);
   expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .ep = 4, .dp = 2}, 0.3f);
   expect_gradients_of_one_rank(small_checkpoint(), {.tp = 2, .ep = 4, .dp = 2}, 0.3f,
-                               {33});  // a shard has none
-  // The draft layer's loss of three tokens is one shard's, and two ranks of the other have no
+                               {33});  // a replica has none
+  // The draft layer's loss of three tokens is one replica's, and two ranks of the other have no
   // rows of their own.
   expect_gradients_of_one_rank(small_checkpoint(), {.tp = 4, .cp = 2, .ep = 8, .dp = 2}, 0.3f,
                                {69, 3, 69});

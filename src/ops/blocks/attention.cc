@@ -42,7 +42,7 @@ void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
         .interleaved = d.indexer_rope_interleave});
   write_index({.k = k, .slots = batch.slots, .cache = args.index_cache});
   if (!args.index_q) return;
-  // The indexer's heads are not sharded: every rank must select the same keys.
+  // The indexer's heads are not divided: every rank must select the same keys.
   linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
   rope({.x = args.index_q.first(d.qk_rope_head_dim),
         .positions = batch.positions,

@@ -16,7 +16,7 @@ using FlagParts = std::map<std::string, std::string>;  // a switch is "true" or 
 struct LayoutArguments {
   // --tp, --dp, --ep, --pp, --cp, --nnodes, --node-rank, --max-num-batched-tokens
   std::vector<std::string> args;
-  int shards = 1;            // for each of which the server counts the requests that run at once
+  int replicas = 1;          // for each of which the server counts the requests that run at once
   std::string ignored = {};  // which flag asks for what a balancer does, and why; or empty
   bool headless = false;     // it is to follow another machine's server
 };

@@ -108,7 +108,7 @@ class Translator {
   std::string path_;  // of the file that is read
   bool file_wins_ = false;
   FlagParts speculation_, layout_;
-  int shards_ = 1;  // LayoutArguments
+  int replicas_ = 1;  // LayoutArguments
 };
 
 const FlagRule* Translator::find_rule(std::string_view name) const {
@@ -479,18 +479,18 @@ Status Translator::finish_parts() {
   from_line_.insert(from_line_.end(), layout.args.begin(), layout.args.end());
   if (!layout.ignored.empty()) out_.ignored.push_back(layout.ignored);
   out_.headless = layout.headless;
-  shards_ = layout.shards;
+  replicas_ = layout.replicas;
   return Ok{};
 }
 
-// The requests at once that were given for each shard, as those of all.
+// The requests at once that were given for each replica, as those of all.
 void Translator::count_all_requests() {
   constexpr std::string_view kOption = "--max-num-seqs=";
   const auto last = std::find_if(out_.args.rbegin(), out_.args.rend(),
                                  [&](const std::string& arg) { return arg.starts_with(kOption); });
-  if (shards_ < 2 || last == out_.args.rend()) return;
+  if (replicas_ < 2 || last == out_.args.rend()) return;
   const auto each = parse_number<std::int64_t>(last->substr(kOption.size()));
-  if (each && *each < 1 << 20) out_.args.push_back(str(kOption, *each * shards_));
+  if (each && *each < 1 << 20) out_.args.push_back(str(kOption, *each * replicas_));
 }
 
 Result<TranslatedArgs> Translator::finish() {
