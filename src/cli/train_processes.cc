@@ -28,8 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLastWords{2};      // of the others, after one has failed
-constexpr std::chrono::seconds kOwnLastWords{10};  // of rank 0 then: it may be late to fail alike
+constexpr std::chrono::seconds kGrace{2};      // for the others to end, after one has failed
+constexpr std::chrono::seconds kOwnGrace{10};  // for rank 0 then: it may be late to fail alike
 constexpr std::chrono::milliseconds kBetweenBeats{kRankBeatMilliseconds};
 
 // Messages: a rank's place, that it should stop, why all end, and how its work ended.
@@ -40,9 +40,9 @@ Json start_of(int rank, const std::string& memory) {
 }
 
 Json end_of(const Status& status) {
-  Json words = outcome_words(status);
-  words.set(kEnd, true);
-  return words;
+  Json message = outcome_message(status);
+  message.set(kEnd, true);
+  return message;
 }
 
 // The ends of ranks, as they tell them to who watches: the first failure, and until when it waits
@@ -50,24 +50,24 @@ Json end_of(const Status& status) {
 class Ends {
  public:
   Heard hear(RankPeer& peer) {
-    const Result<Json> said = receive_words(peer.stream);
+    const Result<Json> said = receive_message(peer.stream);
     if (!said.ok()) return Heard::kNothing;
     if (!said.value().find(kEnd)) return Heard::kMore;
     if (const Status end = outcome_in(said.value()); !end.ok() && !failure_) {
       failure_ = end.error();
-      begin_last_words();
+      begin_grace();
     }
     return Heard::kLast;
   }
-  void begin_last_words() {
-    if (!last_words_) last_words_ = Clock::now() + kLastWords;
+  void begin_grace() {
+    if (!grace_end_) grace_end_ = Clock::now() + kGrace;
   }
   const std::optional<Error>& failure() const { return failure_; }
-  bool are_awaited() const { return !last_words_ || Clock::now() < *last_words_; }
+  bool are_awaited() const { return !grace_end_ || Clock::now() < *grace_end_; }
 
  private:
   std::optional<Error> failure_;
-  std::optional<Clock::time_point> last_words_;
+  std::optional<Clock::time_point> grace_end_;
 };
 
 // The work, with a console that shows nothing but on the first rank.
@@ -92,7 +92,7 @@ Status run_started_rank(const MeshShape& shape, Cli& cli, const TrainWork& work)
   for (const int fd : {kRankStreamFd, kRankMemoryFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
   const auto run = [&]() -> Status {
-    GLINT_TRY(const Json start, leader.hear_words());
+    GLINT_TRY(const Json start, leader.hear_message());
     GLINT_TRY(const RankMembership member,
               RankMembership::join(leader, start.find("memory")->as_string(), shape,
                                    static_cast<int>(start.find("rank")->as_int()), [](int) {}));
@@ -230,7 +230,7 @@ class LaunchLeader {
       while (!connected) lose_who_hangs_up();
     });
     Status status = groups_->connect(pointers_, [this](std::size_t i) -> Result<int> {
-      const Result<Json> said = receive_words(peers_[i].stream);
+      const Result<Json> said = receive_message(peers_[i].stream);
       if (!said.ok()) lose(str("rank ", i + 1, " shows no life"));
       return static_cast<int>(said.value().find("port")->as_int());
     });
@@ -262,11 +262,11 @@ class LaunchLeader {
         [&] {
           show_life();
           // The others may have failed alike, and be about to say so: they end with this process.
-          if (failed_) ends.begin_last_words();
+          if (failed_) ends.begin_grace();
           return ends.are_awaited();
         });
     // And so may this rank.
-    const auto own_end = Clock::now() + kOwnLastWords;
+    const auto own_end = Clock::now() + kOwnGrace;
     while (ends.failure() && !failed_ && Clock::now() < own_end) {
       show_life();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -277,7 +277,7 @@ class LaunchLeader {
   }
   // Does not return: after it the work would go on with zeros.
   void lose(const std::string& why) {
-    while (losing_.exchange(true)) std::this_thread::sleep_for(kLastWords);
+    while (losing_.exchange(true)) std::this_thread::sleep_for(kGrace);
     tell_all(Json::Object{{kLost, why}});
     end_launch(cli_, why);
   }
@@ -302,9 +302,9 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
   // The thread that listens may outlive this.
   const auto leader = std::make_shared<RankLeader>(std::move(stream));
   const auto ended = std::make_shared<std::atomic<bool>>(false);
-  GLINT_TRY(const Json start, leader->hear_words());
+  GLINT_TRY(const Json start, leader->hear_message());
   const auto on_lost = [&cli](int peer) {
-    std::this_thread::sleep_for(2 * kLastWords + kOwnLastWords);  // the leader may know more
+    std::this_thread::sleep_for(2 * kGrace + kOwnGrace);  // the leader may know more
     end_launch(cli, str("rank ", peer, " is not connected any more"));
   };
   GLINT_TRY(
@@ -314,14 +314,14 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
   std::thread([leader, ended, &cli] {
     std::string lost = "rank 0 has ended";
     const auto hear = [&] {
-      const Result<Json> said = leader->hear_words();
+      const Result<Json> said = leader->hear_message();
       if (!said.ok()) return Heard::kNothing;
       const Json* const why = said.value().find(kLost);
       if (!why) return Heard::kMore;
       lost = why->as_string();
       return Heard::kLast;
     };
-    // Until its first words it waits for ranks that connect to each other.
+    // Until its first message it waits for ranks that connect to each other.
     if (hear() == Heard::kMore) {
       if (std::string why = leader->watch(hear); !why.empty()) lost = std::move(why);
     }

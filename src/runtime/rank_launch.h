@@ -18,7 +18,7 @@
 
 namespace glint {
 
-// A rank's first words.
+// A rank's first message.
 struct RankHello {
   std::string build;    // of the program
   std::string launch;   // the same for all that a launcher started together
@@ -78,7 +78,7 @@ struct AgentOptions {
 
 // A rank's stream to its leader, which has taken it in by then; `again`: it was there before. Fails
 // with kNotFound where it was there, also to those who waited for their turn, and has ended, with
-// kUnavailable where it is not reached in time, and with its words where it refuses.
+// kUnavailable where it is not reached in time, and with its reason where it refuses.
 Result<RankStream> come_to_leader(const AgentOptions& options, bool again);
 
 // Runs ranks for their leader, as often as this asks; returns when the leader has ended. Fails

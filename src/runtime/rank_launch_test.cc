@@ -142,7 +142,7 @@ TEST(RankGate, strangers_do_not_hold_it_beyond_its_time) {
   const auto gate = RankGate::open(port, first).value();
   std::atomic<bool> is_over = false;
   std::thread strangers([&] {
-    while (!is_over) {  // each says a word now and then, and its successor is there at once
+    while (!is_over) {  // each sends a message now and then, and its successor is there at once
       const OwnedFd one = connect_tcp("127.0.0.1", port, seconds_from_now(10), false).value();
       for (int i = 0; i < 3 && !is_over; ++i) {
         (void)::send(one.get(), "G", 1, MSG_NOSIGNAL);

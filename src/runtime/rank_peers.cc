@@ -51,19 +51,19 @@ std::uint64_t new_meeting() {
 
 }  // namespace
 
-Json outcome_words(const Status& outcome) {
+Json outcome_message(const Status& outcome) {
   if (outcome.ok()) return Json::Object{};
   return Json::Object{{"error", outcome.error().message},
                       {"code", static_cast<int>(outcome.error().code)}};
 }
 
-Status outcome_in(const Json& words) {
-  const Json* const error = words.find("error");
+Status outcome_in(const Json& message) {
+  const Json* const error = message.find("error");
   if (!error) return Ok{};
-  return Error{static_cast<ErrorCode>(words.find("code")->as_int()), error->as_string()};
+  return Error{static_cast<ErrorCode>(message.find("code")->as_int()), error->as_string()};
 }
 
-Result<Json> receive_words(RankStream& stream) {
+Result<Json> receive_message(RankStream& stream) {
   GLINT_TRY(const std::string text, stream.receive());
   return parse_json(text);
 }
@@ -256,7 +256,7 @@ Status RankMembership::join_sockets(RankLeader& leader, int rank,
                                     std::function<void(int)> on_lost) {
   GLINT_TRY(const OwnedFd listener, listen_tcp(0));
   GLINT_TRY_STATUS(leader.tell(Json::Object{{"port", port_of(listener)}}));
-  GLINT_TRY(const Json said, leader.hear_words());
+  GLINT_TRY(const Json said, leader.hear_message());
   std::vector<RankAddress> ranks;
   for (const Json& address : said.find("ranks")->as_array()) {
     ranks.push_back(

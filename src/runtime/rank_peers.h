@@ -2,7 +2,7 @@
 // live, and how they take their place. Those of a server (rank_processes.h) and those of training
 // are such.
 //
-//   leader: RankPeer, RankGroups  <--stream: beats, words-->  RankLeader, RankMembership: a rank
+//   leader: RankPeer, RankGroups  <--stream: beats, messages-->  RankLeader, RankMembership: a rank
 //
 // Messages are the caller's, but for beats, and for the ports of ranks over sockets.
 #pragma once
@@ -34,11 +34,11 @@ inline constexpr const char* kBeat = "collectives";
 // A rank that shows no life for so long, or ends within a message, is lost.
 inline constexpr int kRankSilenceSeconds = 5;
 
-// An outcome as words: {} is a success, {error, code} a failure; and back.
-Json outcome_words(const Status& outcome);
-Status outcome_in(const Json& words);
+// An outcome as a message: {} is a success, {error, code} a failure; and back.
+Json outcome_message(const Status& outcome);
+Status outcome_in(const Json& message);
 
-Result<Json> receive_words(RankStream& stream);
+Result<Json> receive_message(RankStream& stream);
 
 // Counts the losses of ranks of the last ten minutes, with one more now.
 class Faults {
@@ -121,7 +121,7 @@ class RankLeader {
 
   Status tell(const Json& what);
   Result<std::string> hear() { return peer_.stream.receive(); }
-  Result<Json> hear_words() { return receive_words(peer_.stream); }
+  Result<Json> hear_message() { return receive_message(peer_.stream); }
   std::string address() const;
   // For collectives that the leader does not see.
   KindCounters& counters() { return counters_; }

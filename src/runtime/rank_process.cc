@@ -64,7 +64,7 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
     GLINT_TRY(const RankPass pass, read_pass(bytes));
     const Status done = model->follow(pass);
     if (!is_answered(pass.kind)) continue;
-    Json answer = outcome_words(done);
+    Json answer = outcome_message(done);
     answer.set("checkpoint", model->fingerprint());
     answer.set("way", model->way_between_ranks());  // groups find it with the first of these passes
     GLINT_TRY_STATUS(leader.tell(answer));
@@ -95,10 +95,10 @@ int run_rank_process(
   ignore_ending_signals();
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;
   RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
-  const Result<Json> start = leader.hear_words();
+  const Result<Json> start = leader.hear_message();
   if (!start.ok()) return exit_code_of(start.error());
   const Status end = run_rank(leader, start.value(), build, make_backend);
-  (void)leader.tell(outcome_words(end));  // the leader may be gone
+  (void)leader.tell(outcome_message(end));  // the leader may be gone
   ::_exit(exit_code_of(end.error()));
 }
 

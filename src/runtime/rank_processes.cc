@@ -109,7 +109,7 @@ Error RankProcesses::fault() {
   return state().ok() ? unavailable("ranks end") : state().error();
 }
 
-// A follower's words, or the failure that it told.
+// A follower's answer, or the failure that it told.
 Result<Json> RankProcesses::take_answer(std::size_t follower) {
   std::optional<Json> said = processes_[follower].answers->pop();
   if (!said) return fault();
@@ -204,7 +204,7 @@ void RankProcesses::hang_up() {
 // Takes what a follower tells next.
 Heard RankProcesses::hear(std::size_t follower) {
   Process& process = processes_[follower];
-  Result<Json> said = receive_words(process.stream);
+  Result<Json> said = receive_message(process.stream);
   if (!said.ok() || !said.value().is_object()) return Heard::kNothing;
   const Json* const moved = said.value().find(kBeat);
   if (!moved) {

@@ -110,8 +110,8 @@ TEST(RankStream, refuses_another_language) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
   RankStream here{OwnedFd(fds[0])};
   const OwnedFd other(fds[1]);
-  const char words[] = "GET / HTTP/1.1\r\n\r\n";
-  ASSERT_EQ(::send(other.get(), words, sizeof words, 0), static_cast<ssize_t>(sizeof words));
+  const char request[] = "GET / HTTP/1.1\r\n\r\n";
+  ASSERT_EQ(::send(other.get(), request, sizeof request, 0), static_cast<ssize_t>(sizeof request));
   EXPECT_EQ(here.receive().error().code, ErrorCode::kInvalidArgument);
 }
 

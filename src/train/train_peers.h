@@ -33,7 +33,7 @@ class TrainPeers {
   bool is_alone() const { return size() == 1; }
   const Mesh& mesh() const { return mesh_; }
 
-  // The words of each, by rank; what the first says; and to the first alone, which gets it by rank,
+  // The message of each, by rank; that of the first; and to the first alone, which gets it by rank,
   // with its own.
   std::vector<std::string> gather(std::string_view mine) const;
   std::string from_first(std::string_view mine) const;

@@ -99,7 +99,7 @@ class TrainRanks final : public GradientSource {
       : ranks_(peers.is_alone() ? Ranks(shape) : Ranks(shape, peers.rank(), peers.mesh())),
         peers_(peers),
         parts_(static_cast<std::size_t>(ranks_.size())) {}
-  // The words of ranks of whom speaks() is true, `said` here, by their replicas.
+  // The messages, by replica, of the ranks of whom speaks() is true; `said`: of those here.
   std::vector<std::string> of_replicas(std::vector<std::string> said);
 
   Ranks ranks_;
