@@ -231,7 +231,7 @@ void GrpoModels::follow_engine() {
   trainer_->model().ops().device().synchronize();
   if (peers_.is_first()) return;
   LoadedModel& model = engine_->model(0);
-  follow_first(peers_, [&](const RankPass& pass) { return model.follow(pass); });
+  follow_first(peers_, [&](const RankCommand& command) { return model.follow(command); });
   model.ops().device().synchronize();
 }
 

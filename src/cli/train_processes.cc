@@ -90,7 +90,7 @@ Status work_as(const TrainPeers& peers, Cli& cli, const TrainWork& work) {
 // A rank that supervise() has started.
 Status run_started_rank(const MeshShape& shape, Cli& cli, const TrainWork& work) {
   for (const int fd : {kRankStreamFd, kRankMemoryFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
+  LeaderConnection leader(RankStream{OwnedFd(kRankStreamFd)});
   const auto run = [&]() -> Status {
     GLINT_TRY(const Json start, leader.hear_message());
     GLINT_TRY(const RankMembership member,
@@ -118,7 +118,7 @@ class StartedRanks {
   }
 
   Status start(bool again) {
-    GLINT_TRY(groups_, RankGroups::make(shape_, true, [](int) {}));
+    GLINT_TRY(groups_, LeaderGroups::make(shape_, true, [](int) {}));
     std::vector<std::string> command = {kProgram,
                                         again ? kTrainRankAgainArgument : kTrainRankArgument};
     std::ranges::copy(cli_.command_line, std::back_inserter(command));
@@ -160,7 +160,7 @@ class StartedRanks {
  private:
   const MeshShape shape_;
   Cli& cli_;
-  std::unique_ptr<RankGroups> groups_;
+  std::unique_ptr<LeaderGroups> groups_;
   std::vector<RankPeer> peers_;
 };
 
@@ -215,7 +215,7 @@ class LaunchLeader {
     GLINT_TRY(RankHello self, hello_of(env));
     GLINT_TRY(const auto gate, RankGate::open(env.port, std::move(self)));
     GLINT_TRY(std::vector<RankGate::Newcomer> all, gate->admit(seconds_from_now(kMeetSeconds)));
-    GLINT_TRY(groups_, RankGroups::make(shape, gate->share_machine(all), [this](int peer) {
+    GLINT_TRY(groups_, LeaderGroups::make(shape, gate->share_machine(all), [this](int peer) {
                 lose(str("rank ", peer, " is not connected any more"));
               }));
     for (RankGate::Newcomer& one : all) peers_.push_back({.stream = std::move(one.stream)});
@@ -287,7 +287,7 @@ class LaunchLeader {
   }
 
   Cli& cli_;
-  std::unique_ptr<RankGroups> groups_;
+  std::unique_ptr<LeaderGroups> groups_;
   std::vector<RankPeer> peers_;
   std::vector<RankPeer*> pointers_;
   std::atomic<bool> failed_ = false, losing_ = false;
@@ -300,7 +300,7 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
   GLINT_TRY(const AgentOptions agent, agent_of(env));
   GLINT_TRY(RankStream stream, come_to_leader(agent, false));
   // The thread that listens may outlive this.
-  const auto leader = std::make_shared<RankLeader>(std::move(stream));
+  const auto leader = std::make_shared<LeaderConnection>(std::move(stream));
   const auto ended = std::make_shared<std::atomic<bool>>(false);
   GLINT_TRY(const Json start, leader->hear_message());
   const auto on_lost = [&cli](int peer) {

@@ -164,7 +164,7 @@ Status LoadedModel::update_weights(const std::string& dir) {
   }
   const std::string before = options_.dir;
   const auto go_to = [this](const std::string& path) {
-    return on_all({.kind = RankPass::Kind::kUpdateWeights, .path = path},
+    return on_all({.kind = RankCommand::Kind::kUpdateWeights, .path = path},
                   [&] { return take_weights(path); });
   };
   Status status = go_to(dir);
@@ -224,9 +224,10 @@ void LoadedModel::count_files() {
 
 Status LoadedModel::reserve_pages(int num_pages, std::int64_t max_seq_len) {
   if (max_seq_len == 0) max_seq_len = config_.max_position_embeddings;
-  return on_all(
-      {.kind = RankPass::Kind::kReservePages, .max_seq_len = max_seq_len, .num_pages = num_pages},
-      [&] { return make_pages(num_pages, max_seq_len); });
+  return on_all({.kind = RankCommand::Kind::kReservePages,
+                 .max_seq_len = max_seq_len,
+                 .num_pages = num_pages},
+                [&] { return make_pages(num_pages, max_seq_len); });
 }
 
 Status LoadedModel::make_pages(int num_pages, std::int64_t max_seq_len) {
@@ -248,7 +249,7 @@ Status LoadedModel::make_pages(int num_pages, std::int64_t max_seq_len) {
 }
 
 Status LoadedModel::reserve_steps(const StepMemory& planned) {
-  return on_all({.kind = RankPass::Kind::kReserveSteps, .memory = planned},
+  return on_all({.kind = RankCommand::Kind::kReserveSteps, .memory = planned},
                 [&] { return make_room(planned); });
 }
 
@@ -285,7 +286,7 @@ GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOption
   device.synchronize();
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t before = device.memory().available;
-  (void)on_all({.kind = RankPass::Kind::kRecordGraphs,
+  (void)on_all({.kind = RankCommand::Kind::kRecordGraphs,
                 .routed = options.routed,
                 .graph_drafts = options.max_drafts,
                 .graph_sizes = to_list(graphs_.sizes()),
@@ -382,7 +383,7 @@ StepOutput LoadedModel::run_own(const StepRows& rows, const StepOptions& options
 StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
                               std::span<const std::int32_t> selection) {
   GLINT_CHECK(has_mtp() && partition_.is_last(), "a draft needs an MTP layer");
-  tell({.kind = RankPass::Kind::kDraft,
+  tell({.kind = RankCommand::Kind::kDraft,
         .replicas = {rows},
         .selection = {selection.begin(), selection.end()}},
        target);

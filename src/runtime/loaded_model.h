@@ -16,7 +16,7 @@
 #include "ops/backend.h"
 #include "runtime/device_groups.h"
 #include "runtime/model_options.h"
-#include "runtime/rank_pass.h"
+#include "runtime/rank_command.h"
 #include "runtime/stage_results.h"
 #include "runtime/step_graphs.h"
 #include "runtime/step_output.h"
@@ -81,7 +81,7 @@ class LoadedModel {
   // of tensors: ranks compare what they have read.
   std::string fingerprint() const;
   // Runs what the leader of this rank's group runs.
-  Status follow(const RankPass& pass);
+  Status follow(const RankCommand& command);
 
   // Where the layout lets experts move: those of `layer` go to `slots`, between passes, on all
   // ranks.
@@ -194,9 +194,9 @@ class LoadedModel {
   Status make_pages(int num_pages, std::int64_t max_seq_len);
   Status make_room(const StepMemory& planned);
   void record_own_graphs(std::int64_t max_seq_len, const StepOptions& options);
-  // own() on this rank and `pass` on its followers.
-  Status on_all(RankPass pass, const std::function<Status()>& own);
-  void tell(RankPass pass, const HiddenRows& hidden);
+  // own() on this rank and `command` on its followers.
+  Status on_all(RankCommand command, const std::function<Status()>& own);
+  void tell(RankCommand command, const HiddenRows& hidden);
   std::vector<StepRows> divide(std::span<const StepRows> groups) const;
   // Tells the other ranks of a step; the rows of each replica.
   std::vector<StepRows> tell_step(std::span<const StepRows> groups, const StepOptions& options);

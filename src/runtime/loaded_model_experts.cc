@@ -23,7 +23,8 @@ void LoadedModel::move_experts(int layer, const ExpertSlots& slots) {
                   !config_.layers[i].is_dense() && std::ssize(slots) == partition_.num_expert_slots,
               "there are no such experts to move");
   if (ranks_.followers)
-    ranks_.followers->start({.kind = RankPass::Kind::kMoveExperts, .slots = slots, .layer = layer});
+    ranks_.followers->start(
+        {.kind = RankCommand::Kind::kMoveExperts, .slots = slots, .layer = layer});
   const ExpertSlots before = partition_.slots_of(layer, config_.n_routed_experts);
   partition_.moved.resize(static_cast<std::size_t>(config_.num_hidden_layers));
   partition_.moved[i] = slots;

@@ -73,30 +73,30 @@ Status LoadedModel::restart_ranks() {
   });
 }
 
-Status LoadedModel::on_all(RankPass pass, const std::function<Status()>& own) {
+Status LoadedModel::on_all(RankCommand command, const std::function<Status()>& own) {
   if (!ranks_.followers) return own();
-  ranks_.followers->start(std::move(pass));
+  ranks_.followers->start(std::move(command));
   Status mine = own();
   Status theirs = ranks_.followers->finish();
   return mine.ok() ? theirs : mine;
 }
 
-void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
+void LoadedModel::tell(RankCommand command, const HiddenRows& hidden) {
   if (!ranks_.followers) return;
-  GLINT_CHECK(pass.replicas.empty() || std::ssize(pass.replicas) == partition_.shape.dp,
+  GLINT_CHECK(command.replicas.empty() || std::ssize(command.replicas) == partition_.shape.dp,
               "followers run the rows of all replicas");
-  pass.hidden.assign(hidden.on_host.begin(), hidden.on_host.end());
-  pass.hidden_rows.assign(hidden.rows.begin(), hidden.rows.end());
+  command.hidden.assign(hidden.on_host.begin(), hidden.on_host.end());
+  command.hidden_rows.assign(hidden.rows.begin(), hidden.rows.end());
   if (hidden.on_device) {  // rows of the last step's, in order
     const std::ptrdiff_t begin = hidden.on_device.data - last_.hidden.data;
     const auto row = static_cast<std::ptrdiff_t>(hidden_row_bytes());
     GLINT_CHECK(begin >= 0 && begin % row == 0 && begin / row < last_.hidden.dim(0),
                 "states that only the leader has");
-    pass.hidden_rows.resize(static_cast<std::size_t>(hidden.on_device.dim(0)));
-    std::iota(pass.hidden_rows.begin(), pass.hidden_rows.end(),
+    command.hidden_rows.resize(static_cast<std::size_t>(hidden.on_device.dim(0)));
+    std::iota(command.hidden_rows.begin(), command.hidden_rows.end(),
               static_cast<std::int32_t>(begin / row));
   }
-  ranks_.followers->start(std::move(pass));
+  ranks_.followers->start(std::move(command));
 }
 
 Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t> rows, RowType type,
@@ -161,7 +161,7 @@ std::vector<StepRows> LoadedModel::tell_step(std::span<const StepRows> groups,
                                              const StepOptions& options) {
   std::vector<StepRows> replicas = divide(groups);
   last_.rows = count(groups, num_tokens);
-  tell({.kind = RankPass::Kind::kStep,
+  tell({.kind = RankCommand::Kind::kStep,
         .replicas = replicas,
         .routed = options.routed,
         .graph = options.graphs && !options.taps,
@@ -243,7 +243,7 @@ StepOutput LoadedModel::draft(std::span<const StepRows> groups, const HiddenRows
   }
   const HiddenRows hidden = {
       .on_device = target.on_device, .rows = rows, .on_host = target.on_host};
-  tell({.kind = RankPass::Kind::kDraft,
+  tell({.kind = RankCommand::Kind::kDraft,
         .replicas = replicas,
         .selection = {selection.begin(), selection.end()}},
        hidden);
@@ -281,7 +281,7 @@ StepOutput LoadedModel::draft_of(std::span<const StepRows> replicas, const Hidde
 }
 
 Tensor LoadedModel::logits_of(const HiddenRows& hidden, int replica) {
-  tell({.kind = RankPass::Kind::kHead, .replica = replica}, hidden);
+  tell({.kind = RankCommand::Kind::kHead, .replica = replica}, hidden);
   Arena& arena = head_.begin();
   activity_.begin("lm_head");
   std::int64_t rows = hidden.on_device ? hidden.on_device.dim(0) : std::ssize(hidden.rows);
@@ -313,38 +313,38 @@ std::string LoadedModel::fingerprint() const {
   return std::to_string(fnv1a(all));
 }
 
-Status LoadedModel::follow(const RankPass& pass) {
-  const HiddenRows hidden = {.rows = pass.hidden_rows, .on_host = pass.hidden};
-  switch (pass.kind) {
-    case RankPass::Kind::kStep:
-      (void)step_of(pass.replicas, {.routed = pass.routed != 0,
-                                    .to_host = false,
-                                    .graphs = pass.graph != 0,
-                                    .max_drafts = pass.graph_drafts});
+Status LoadedModel::follow(const RankCommand& command) {
+  const HiddenRows hidden = {.rows = command.hidden_rows, .on_host = command.hidden};
+  switch (command.kind) {
+    case RankCommand::Kind::kStep:
+      (void)step_of(command.replicas, {.routed = command.routed != 0,
+                                       .to_host = false,
+                                       .graphs = command.graph != 0,
+                                       .max_drafts = command.graph_drafts});
       return Ok{};
-    case RankPass::Kind::kDraft:
-      (void)draft_of(pass.replicas, hidden, pass.selection);
+    case RankCommand::Kind::kDraft:
+      (void)draft_of(command.replicas, hidden, command.selection);
       return Ok{};
-    case RankPass::Kind::kHead:
-      (void)logits_of(hidden, pass.replica);
+    case RankCommand::Kind::kHead:
+      (void)logits_of(hidden, command.replica);
       return Ok{};
-    case RankPass::Kind::kReservePages:
-      return reserve_pages(pass.num_pages, pass.max_seq_len);
-    case RankPass::Kind::kReserveSteps:
-      return reserve_steps(pass.memory);
-    case RankPass::Kind::kUpdateWeights:
-      return take_weights(pass.path);
-    case RankPass::Kind::kRecordGraphs:
-      graphs_.use(graph_sizes(pass.graph_sizes));
+    case RankCommand::Kind::kReservePages:
+      return reserve_pages(command.num_pages, command.max_seq_len);
+    case RankCommand::Kind::kReserveSteps:
+      return reserve_steps(command.memory);
+    case RankCommand::Kind::kUpdateWeights:
+      return take_weights(command.path);
+    case RankCommand::Kind::kRecordGraphs:
+      graphs_.use(graph_sizes(command.graph_sizes));
       record_own_graphs(
-          pass.max_seq_len,
-          {.routed = pass.routed != 0, .to_host = false, .max_drafts = pass.graph_drafts});
+          command.max_seq_len,
+          {.routed = command.routed != 0, .to_host = false, .max_drafts = command.graph_drafts});
       return Ok{};
-    case RankPass::Kind::kMoveExperts:
-      move_experts(pass.layer, pass.slots);
+    case RankCommand::Kind::kMoveExperts:
+      move_experts(command.layer, command.slots);
       return Ok{};
   }
-  GLINT_CHECK(false, "an unknown pass");
+  GLINT_CHECK(false, "an unknown command");
 }
 
 }  // namespace glint

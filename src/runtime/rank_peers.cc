@@ -143,9 +143,9 @@ std::string watch_ranks(std::span<RankPeer* const> peers, int first,
   return {};
 }
 
-Result<std::unique_ptr<RankGroups>> RankGroups::make(const MeshShape& shape, bool share_memory,
-                                                     std::function<void(int)> on_lost) {
-  std::unique_ptr<RankGroups> groups(new RankGroups());
+Result<std::unique_ptr<LeaderGroups>> LeaderGroups::make(const MeshShape& shape, bool share_memory,
+                                                         std::function<void(int)> on_lost) {
+  std::unique_ptr<LeaderGroups> groups(new LeaderGroups());
   if (!share_memory) {
     groups->sockets_.emplace(shape, 0, groups->counters_, on_lost);
     GLINT_TRY(groups->listener_, listen_tcp(0));
@@ -157,14 +157,14 @@ Result<std::unique_ptr<RankGroups>> RankGroups::make(const MeshShape& shape, boo
   return groups;
 }
 
-std::string RankGroups::memory_path(bool spawned) const {
+std::string LeaderGroups::memory_path(bool spawned) const {
   if (!memory_) return {};
   return spawned ? str("/proc/self/fd/", kRankMemoryFd)
                  : str("/proc/", ::getpid(), "/fd/", memory_file_.get());
 }
 
-Status RankGroups::connect(std::span<RankPeer* const> peers,
-                           const std::function<Result<int>(std::size_t)>& port_of_rank) {
+Status LeaderGroups::connect(std::span<RankPeer* const> peers,
+                             const std::function<Result<int>(std::size_t)>& port_of_rank) {
   if (!sockets_) return Ok{};
   std::vector<RankAddress> ranks = {{.port = port_of(listener_)}};
   // An empty host is the leader's, which each reaches by another address.
@@ -181,28 +181,28 @@ Status RankGroups::connect(std::span<RankPeer* const> peers,
   return sockets_->connect(listener_, ranks, meeting, seconds_from_now(kMeetingSeconds));
 }
 
-RankMemory::Comms& RankGroups::comms() {
+RankMemory::Comms& LeaderGroups::comms() {
   if (!comms_) comms_.emplace(*memory_, 0);
   return *comms_;
 }
 
-Mesh RankGroups::mesh() { return memory_ ? comms().mesh() : sockets_->mesh(); }
+Mesh LeaderGroups::mesh() { return memory_ ? comms().mesh() : sockets_->mesh(); }
 
-Comm& RankGroups::all() { return memory_ ? comms().all() : sockets_->all(); }
+Comm& LeaderGroups::all() { return memory_ ? comms().all() : sockets_->all(); }
 
-Json RankGroups::traffic(int rank, const Json& moved) const {
+Json LeaderGroups::traffic(int rank, const Json& moved) const {
   if (memory_) return memory_->traffic(rank);
   if (rank == 0) return traffic_of(counters_);
   return moved.is_object() ? moved : no_traffic();
 }
 
-void RankGroups::end() const {
+void LeaderGroups::end() const {
   if (memory_) memory_->end();
   if (sockets_) sockets_->end();
   ::shutdown(listener_.get(), SHUT_RDWR);
 }
 
-Status RankGroups::begin_again() {
+Status LeaderGroups::begin_again() {
   if (!memory_) {
     GLINT_TRY(listener_, listen_tcp(0));
     return Ok{};
@@ -211,14 +211,14 @@ Status RankGroups::begin_again() {
   return memory_->begin_again(memory_file_.get());
 }
 
-Status RankLeader::tell(const Json& what) {
+Status LeaderConnection::tell(const Json& what) {
   const std::lock_guard lock(mutex_);
   return peer_.stream.send(dump_json(what));
 }
 
-std::string RankLeader::address() const { return peer_address(peer_.stream.fd()); }
+std::string LeaderConnection::address() const { return peer_address(peer_.stream.fd()); }
 
-void RankLeader::show_life(bool or_speaks) {
+void LeaderConnection::show_life(bool or_speaks) {
   const auto events = static_cast<short>(or_speaks ? POLLRDHUP | POLLIN : POLLRDHUP);
   pollfd stream = {.fd = peer_.stream.fd(), .events = events, .revents = 0};
   while (tell(Json::Object{{kBeat, traffic_of(counters_)}}).ok() &&
@@ -226,13 +226,13 @@ void RankLeader::show_life(bool or_speaks) {
   }
 }
 
-std::string RankLeader::watch(const std::function<Heard()>& hear) {
+std::string LeaderConnection::watch(const std::function<Heard()>& hear) {
   RankPeer* const alone[] = {&peer_};
   return watch_ranks(
       alone, 0, [&](std::size_t) { return hear(); }, [] { return true; });
 }
 
-Result<RankMembership> RankMembership::join(RankLeader& leader, const std::string& path,
+Result<RankMembership> RankMembership::join(LeaderConnection& leader, const std::string& path,
                                             const MeshShape& shape, int rank,
                                             std::function<void(int)> on_lost) {
   RankMembership member;
@@ -252,7 +252,7 @@ Status RankMembership::join_memory(const std::string& path, int rank) {
   return Ok{};
 }
 
-Status RankMembership::join_sockets(RankLeader& leader, int rank,
+Status RankMembership::join_sockets(LeaderConnection& leader, int rank,
                                     std::function<void(int)> on_lost) {
   GLINT_TRY(const OwnedFd listener, listen_tcp(0));
   GLINT_TRY_STATUS(leader.tell(Json::Object{{"port", port_of(listener)}}));

@@ -2,7 +2,7 @@
 // live, and how they take their place. Those of a server (rank_processes.h) and those of training
 // are such.
 //
-//   leader: RankPeer, RankGroups  <--stream: beats, messages-->  RankLeader, RankMembership: a rank
+//   leader: RankPeer, LeaderGroups <-beats, messages-> a rank: LeaderConnection, RankMembership
 //
 // Messages are the caller's, but for beats, and for the ports of ranks over sockets.
 #pragma once
@@ -75,11 +75,11 @@ std::string watch_ranks(std::span<RankPeer* const> peers, int first,
 
 // The groups of a layout's ranks, as who makes them has them: in memory that processes of one
 // machine share, or over sockets.
-class RankGroups {
+class LeaderGroups {
  public:
   // `on_lost` is called where a socket's peer, another rank than the first, is gone.
-  static Result<std::unique_ptr<RankGroups>> make(const MeshShape& shape, bool share_memory,
-                                                  std::function<void(int rank)> on_lost);
+  static Result<std::unique_ptr<LeaderGroups>> make(const MeshShape& shape, bool share_memory,
+                                                    std::function<void(int rank)> on_lost);
 
   bool share_memory() const { return memory_.has_value(); }
   const OwnedFd& memory_file() const { return memory_file_; }
@@ -102,7 +102,7 @@ class RankGroups {
   Status begin_again();
 
  private:
-  RankGroups() = default;
+  LeaderGroups() = default;
   RankMemory::Comms& comms();
 
   MeshShape shape_ = {};
@@ -114,10 +114,10 @@ class RankGroups {
   OwnedFd listener_;  // where ranks come to over sockets; no more once it is shut down
 };
 
-// The leader of this process, to whom several threads speak.
-class RankLeader {
+// A rank's connection to its leader, to whom several threads speak.
+class LeaderConnection {
  public:
-  explicit RankLeader(RankStream stream) : peer_{.stream = std::move(stream)} {}
+  explicit LeaderConnection(RankStream stream) : peer_{.stream = std::move(stream)} {}
 
   Status tell(const Json& what);
   Result<std::string> hear() { return peer_.stream.receive(); }
@@ -139,8 +139,8 @@ class RankLeader {
 // A rank's place in its groups.
 class RankMembership {
  public:
-  // In the memory at `path`, or where that is empty over sockets: `on_lost` as RankGroups has it.
-  static Result<RankMembership> join(RankLeader& leader, const std::string& path,
+  // In the memory at `path`, or where that is empty over sockets: `on_lost` as LeaderGroups has it.
+  static Result<RankMembership> join(LeaderConnection& leader, const std::string& path,
                                      const MeshShape& shape, int rank,
                                      std::function<void(int rank)> on_lost);
 
@@ -149,7 +149,7 @@ class RankMembership {
 
  private:
   Status join_memory(const std::string& path, int rank);
-  Status join_sockets(RankLeader& leader, int rank, std::function<void(int)> on_lost);
+  Status join_sockets(LeaderConnection& leader, int rank, std::function<void(int)> on_lost);
 
   MeshShape shape_ = {};
   std::optional<RankMemory::Comms> shared_;

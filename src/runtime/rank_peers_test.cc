@@ -98,16 +98,16 @@ void expect_groups_work(const MeshShape& shape, bool share_memory) {
   SCOPED_TRACE(describe(shape));
   const auto followers = static_cast<std::size_t>(shape.num_ranks()) - 1;
   const OwnedFd listener = listen_tcp(0).value();
-  std::vector<std::unique_ptr<RankLeader>> leaders;
+  std::vector<std::unique_ptr<LeaderConnection>> leaders;
   std::vector<RankPeer> peers(followers);
   std::vector<RankPeer*> pointers;
   for (RankPeer& peer : peers) {
-    leaders.push_back(std::make_unique<RankLeader>(RankStream(
+    leaders.push_back(std::make_unique<LeaderConnection>(RankStream(
         connect_tcp("127.0.0.1", port_of(listener), seconds_from_now(10), true).value())));
     peer.stream = RankStream(accept_tcp(listener, seconds_from_now(10)).value());
     pointers.push_back(&peer);
   }
-  const auto groups = RankGroups::make(shape, share_memory, [](int) {}).value();
+  const auto groups = LeaderGroups::make(shape, share_memory, [](int) {}).value();
   EXPECT_EQ(groups->share_memory(), share_memory);
   std::vector<std::thread> others;
   for (std::size_t i = 0; i < followers; ++i) {
@@ -141,7 +141,7 @@ void expect_groups_work(const MeshShape& shape, bool share_memory) {
   }
 }
 
-TEST(RankGroups, meet_in_memory_and_over_sockets) {
+TEST(LeaderGroups, meet_in_memory_and_over_sockets) {
   for (const bool share_memory : {true, false}) {
     expect_groups_work({.tp = 2}, share_memory);
     expect_groups_work({.tp = 2, .pp = 2, .dp = 2}, share_memory);

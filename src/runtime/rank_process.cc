@@ -31,7 +31,7 @@ auto fields(Options& m) {
 // Where the leader, or another rank, is gone, the next generation may find all there.
 int exit_code_of(const Error& end) { return end.code == ErrorCode::kUnavailable ? 0 : 2; }
 
-Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
+Status run_rank(LeaderConnection& leader, const Json& start, const std::string& build,
                 const std::function<Result<std::unique_ptr<Backend>>(const Json&, int)>& make) {
   const Json* const theirs = start.find("build");
   if (!theirs || *theirs != Json(build)) {
@@ -61,12 +61,13 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
       leader.tell(Json::Object{{"checkpoint", model->fingerprint()}, {"about", std::move(about)}}));
   for (;;) {
     GLINT_TRY(const std::string bytes, leader.hear());
-    GLINT_TRY(const RankPass pass, read_pass(bytes));
-    const Status done = model->follow(pass);
-    if (!is_answered(pass.kind)) continue;
+    GLINT_TRY(const RankCommand command, read_command(bytes));
+    const Status done = model->follow(command);
+    if (!is_answered(command.kind)) continue;
     Json answer = outcome_message(done);
     answer.set("checkpoint", model->fingerprint());
-    answer.set("way", model->way_between_ranks());  // groups find it with the first of these passes
+    answer.set("way",
+               model->way_between_ranks());  // groups find it with the first of these commands
     GLINT_TRY_STATUS(leader.tell(answer));
   }
 }
@@ -83,9 +84,9 @@ Json rank_start(const ModelOptions& model, const std::string& build, const Json&
                       {"options", to_base64(options.take())}};
 }
 
-bool is_answered(RankPass::Kind kind) {
-  return kind == RankPass::Kind::kReservePages || kind == RankPass::Kind::kReserveSteps ||
-         kind == RankPass::Kind::kUpdateWeights || kind == RankPass::Kind::kRecordGraphs;
+bool is_answered(RankCommand::Kind kind) {
+  return kind == RankCommand::Kind::kReservePages || kind == RankCommand::Kind::kReserveSteps ||
+         kind == RankCommand::Kind::kUpdateWeights || kind == RankCommand::Kind::kRecordGraphs;
 }
 
 int run_rank_process(
@@ -94,7 +95,7 @@ int run_rank_process(
   // Signals that end a server are its leader's to hear.
   ignore_ending_signals();
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;
-  RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
+  LeaderConnection leader(RankStream{OwnedFd(kRankStreamFd)});
   const Result<Json> start = leader.hear_message();
   if (!start.ok()) return exit_code_of(start.error());
   const Status end = run_rank(leader, start.value(), build, make_backend);

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "runtime/model_options.h"
-#include "runtime/rank_pass.h"
+#include "runtime/rank_command.h"
 
 namespace glint {
 
@@ -20,7 +20,7 @@ Json rank_start(const ModelOptions& model, const std::string& build, const Json&
                 const std::string& memory);
 // Passes that are answered, with {checkpoint, way} or an error; so is the start, at last with
 // {checkpoint, about}.
-bool is_answered(RankPass::Kind kind);
+bool is_answered(RankCommand::Kind kind);
 
 // The process, until its leader closes the stream. Returns the exit code: 2 if no RankProcesses
 // started it, or if it cannot load its part, which the leader is told.

@@ -30,7 +30,7 @@ Result<std::unique_ptr<RankProcesses>> RankProcesses::start(RankProcessOptions o
 }
 
 Status RankProcesses::make_groups(bool share_memory) {
-  GLINT_TRY(groups_, RankGroups::make(options_.model.shape, share_memory, [this](int peer) {
+  GLINT_TRY(groups_, LeaderGroups::make(options_.model.shape, share_memory, [this](int peer) {
               lose(str("rank ", peer, " is not connected any more"));
             }));
   return Ok{};
@@ -148,16 +148,16 @@ Status RankProcesses::join(LoadedModel& leader) {
   return Ok{};
 }
 
-void RankProcesses::start(RankPass pass) {
+void RankProcesses::start(RankCommand command) {
   if (is_lost_) return;
-  const std::string bytes = write_pass(pass);
+  const std::string bytes = write_command(command);
   for (Process& process : processes_) {
     if (const Status sent = process.stream.send(bytes); !sent.ok()) lose(sent.error().message);
   }
-  if (is_answered(pass.kind)) unanswered_.push_back(pass.kind);
-  if (pass.kind == RankPass::Kind::kReservePages) pages_ = pass;
-  if (pass.kind == RankPass::Kind::kReserveSteps) steps_ = pass;
-  if (pass.kind == RankPass::Kind::kRecordGraphs) graphs_ = pass;
+  if (is_answered(command.kind)) unanswered_.push_back(command.kind);
+  if (command.kind == RankCommand::Kind::kReservePages) pages_ = command;
+  if (command.kind == RankCommand::Kind::kReserveSteps) steps_ = command;
+  if (command.kind == RankCommand::Kind::kRecordGraphs) graphs_ = command;
 }
 
 Status RankProcesses::finish() {
@@ -258,8 +258,8 @@ Status RankProcesses::restart(const std::function<Status()>& beside) {
 Status RankProcesses::bring_back(const std::function<Status()>& beside) {
   GLINT_TRY_STATUS(bring());
   GLINT_TRY_STATUS(await_loaded());
-  for (const auto* pass : {&pages_, &steps_, &graphs_}) {
-    if (*pass) start(**pass);
+  for (const auto* command : {&pages_, &steps_, &graphs_}) {
+    if (*command) start(**command);
   }
   Status mine = beside();
   Status theirs = finish();

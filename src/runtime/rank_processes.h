@@ -5,7 +5,7 @@
 //          <--answers, beats--                     share, or over sockets if on several hosts
 //
 // A rank that ends, or that shows no life for 5 seconds, takes its group with it: the leader's
-// collectives no longer wait, the pass that it runs has failed (state), and restart() makes new
+// collectives no longer wait, the command that it runs has failed (state), and restart() makes new
 // ranks. A rank ends when its stream does, so none outlives its leader.
 #pragma once
 
@@ -45,10 +45,10 @@ class RankProcesses final : public Followers {
   // The leader's, over the processes' groups.
   Mesh mesh();
   // Waits until all have loaded the checkpoint that `leader` has, which they follow from now on.
-  // `leader`, whose mesh is mesh(), runs no pass after this has ended.
+  // `leader`, whose mesh is mesh(), runs no command after this has ended.
   Status join(LoadedModel& leader);
 
-  void start(RankPass pass) override;
+  void start(RankCommand command) override;
   Status finish() override;
   bool have_leaders_weights() const override { return have_leaders_weights_; }
   Status state() const override;
@@ -82,11 +82,11 @@ class RankProcesses final : public Followers {
   void end();
 
   const RankProcessOptions options_;
-  std::unique_ptr<RankGroups> groups_;
+  std::unique_ptr<LeaderGroups> groups_;
   LoadedModel* leader_ = nullptr;
   std::vector<Process> processes_;  // of ranks 1 and up
-  std::optional<RankPass> pages_, steps_, graphs_;
-  std::vector<RankPass::Kind> unanswered_;
+  std::optional<RankCommand> pages_, steps_, graphs_;
+  std::vector<RankCommand::Kind> unanswered_;
   bool have_leaders_weights_ = true;  // by the last answers
   Faults faults_;
   bool gave_up_ = false;

@@ -4,16 +4,18 @@ namespace glint {
 
 RankThreads::RankThreads(Ranks& ranks) : ranks_(ranks) {
   for (int rank = 1; rank < ranks.size(); ++rank) {
-    runners_.push_back(std::make_unique<PassRunner>(
-        [&model = ranks.model(rank)](const RankPass& pass) { return model.follow(pass); }));
+    runners_.push_back(
+        std::make_unique<CommandRunner>([&model = ranks.model(rank)](const RankCommand& command) {
+          return model.follow(command);
+        }));
   }
   if (ranks.size() > 1) ranks.model(0).set_followers(this);
 }
 
 RankThreads::~RankThreads() { ranks_.model(0).set_followers(nullptr); }
 
-void RankThreads::start(RankPass pass) {
-  const auto shared = std::make_shared<const RankPass>(std::move(pass));
+void RankThreads::start(RankCommand command) {
+  const auto shared = std::make_shared<const RankCommand>(std::move(command));
   for (const auto& runner : runners_) runner->add(shared);
 }
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/pass_runner.h"
+#include "runtime/command_runner.h"
 #include "runtime/ranks.h"
 
 namespace glint {
@@ -16,13 +16,13 @@ class RankThreads final : public LastingFollowers {
   explicit RankThreads(Ranks& ranks);
   ~RankThreads() override;
 
-  void start(RankPass pass) override;
+  void start(RankCommand command) override;
   Status finish() override;
   bool have_leaders_weights() const override;
 
  private:
   Ranks& ranks_;
-  std::vector<std::unique_ptr<PassRunner>> runners_;  // of each follower
+  std::vector<std::unique_ptr<CommandRunner>> runners_;  // of each follower
 };
 
 }  // namespace glint

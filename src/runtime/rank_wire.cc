@@ -23,15 +23,15 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == kRankFrameBytes);
 
-// The parts of a pass, as they lie behind each other.
-template <class Visit, class Pass>
-void visit(Visit& v, Pass& pass) {
-  v(pass.kind);
-  v.each(pass.replicas,
+// The parts of a command, as they lie behind each other.
+template <class Visit, class Command>
+void visit(Visit& v, Command& command) {
+  v(command.kind);
+  v.each(command.replicas,
          [&](auto& rows) { v(rows.step, rows.slices, rows.tokens, rows.pages, rows.all_tokens); });
-  v(pass.routed, pass.graph, pass.graph_drafts, pass.graph_sizes, pass.max_seq_len, pass.replica,
-    pass.selection, pass.hidden_rows, pass.hidden, pass.num_pages, pass.memory, pass.path,
-    pass.slots, pass.layer);
+  v(command.routed, command.graph, command.graph_drafts, command.graph_sizes, command.max_seq_len,
+    command.replica, command.selection, command.hidden_rows, command.hidden, command.num_pages,
+    command.memory, command.path, command.slots, command.layer);
 }
 
 bool is_whole(const StepRows& rows) {
@@ -66,24 +66,24 @@ bool move_all(std::size_t size, Move move) {
 
 }  // namespace
 
-std::string write_pass(const RankPass& pass) {
+std::string write_command(const RankCommand& command) {
   ByteWriter writer;
-  visit(writer, pass);
+  visit(writer, command);
   return writer.take();
 }
 
-Result<RankPass> read_pass(std::string_view bytes) {
-  RankPass pass;
+Result<RankCommand> read_command(std::string_view bytes) {
+  RankCommand command;
   ByteReader reader(bytes);
-  visit(reader, pass);
-  if (!reader.is_whole()) return invalid("a pass of ranks has another length than its parts");
-  if (static_cast<int>(pass.kind) >= RankPass::kNumKinds) {
-    return invalid(
-        str("a pass of ranks is of kind ", static_cast<int>(pass.kind), ", which there is not"));
+  visit(reader, command);
+  if (!reader.is_whole()) return invalid("a command to ranks has another length than its parts");
+  if (static_cast<int>(command.kind) >= RankCommand::kNumKinds) {
+    return invalid(str("a command to ranks is of kind ", static_cast<int>(command.kind),
+                       ", which there is not"));
   }
-  if (!std::all_of(pass.replicas.begin(), pass.replicas.end(), is_whole))
-    return invalid("a pass of ranks has slices outside of its rows");
-  return pass;
+  if (!std::all_of(command.replicas.begin(), command.replicas.end(), is_whole))
+    return invalid("a command to ranks has slices outside of its rows");
+  return command;
 }
 
 Status RankStream::send(std::string_view message) {

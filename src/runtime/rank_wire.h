@@ -1,5 +1,5 @@
-// A rank's passes as bytes, and the stream between a leader and a follower that is a process of its
-// own.
+// A rank's commands as bytes, and the stream between a leader and a follower that is a process of
+// its own.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "base/owned_fd.h"
 #include "base/result.h"
 #include "base/tcp.h"
-#include "runtime/rank_pass.h"
+#include "runtime/rank_command.h"
 
 namespace glint {
 
@@ -18,10 +18,10 @@ namespace glint {
 inline constexpr std::uint32_t kRankWireVersion = 9;
 inline constexpr int kRankFrameBytes = 16;  // in front of every message
 
-std::string write_pass(const RankPass& pass);
-// Fails on bytes that write_pass() would not write: slices that do not follow each other or do not
-// lie in tokens and pages, pages that do not cover them, lengths beyond the end.
-Result<RankPass> read_pass(std::string_view bytes);
+std::string write_command(const RankCommand& command);
+// Fails on bytes that write_command() would not write: slices that do not follow each other or do
+// not lie in tokens and pages, pages that do not cover them, lengths beyond the end.
+Result<RankCommand> read_command(std::string_view bytes);
 
 // Messages to and from another process, in order. Ends when the other end does.
 class RankStream {

@@ -10,12 +10,12 @@
 namespace glint {
 namespace {
 
-RankPass random_pass(std::uint64_t seed) {
+RankCommand random_command(std::uint64_t seed) {
   Random random(11, seed);
   const auto below = [&](int n) { return static_cast<int>(random.uniform() * n); };
-  RankPass pass = {.kind = static_cast<RankPass::Kind>(below(RankPass::kNumKinds))};
-  pass.replicas.resize(static_cast<std::size_t>(below(4)));
-  for (StepRows& rows : pass.replicas) {
+  RankCommand command = {.kind = static_cast<RankCommand::Kind>(below(RankCommand::kNumKinds))};
+  command.replicas.resize(static_cast<std::size_t>(below(4)));
+  for (StepRows& rows : command.replicas) {
     rows.step = seed;
     for (int s = below(4); s > 0; --s) {
       std::vector<TokenId> tokens(static_cast<std::size_t>(below(70)));
@@ -24,65 +24,65 @@ RankPass random_pass(std::uint64_t seed) {
       rows.add(below(100), tokens, pages, tokens.empty() ? 0 : 1);
     }
   }
-  pass.routed = static_cast<std::uint8_t>(below(2));
-  pass.graph = static_cast<std::uint8_t>(below(2));
-  pass.graph_sizes.resize(static_cast<std::size_t>(below(5)), below(9));
-  pass.replica = below(4);
-  pass.selection.resize(static_cast<std::size_t>(below(9)), below(7));
-  pass.hidden_rows.resize(static_cast<std::size_t>(below(9)), below(7));
-  pass.hidden.resize(static_cast<std::size_t>(below(99)), std::byte{3});
-  pass.num_pages = below(1000);
-  pass.memory.draft = below(1000);
-  pass.path = std::string(static_cast<std::size_t>(below(20)), 'p');
-  pass.slots.resize(static_cast<std::size_t>(below(20)), below(16));
-  pass.layer = below(78);
-  return pass;
+  command.routed = static_cast<std::uint8_t>(below(2));
+  command.graph = static_cast<std::uint8_t>(below(2));
+  command.graph_sizes.resize(static_cast<std::size_t>(below(5)), below(9));
+  command.replica = below(4);
+  command.selection.resize(static_cast<std::size_t>(below(9)), below(7));
+  command.hidden_rows.resize(static_cast<std::size_t>(below(9)), below(7));
+  command.hidden.resize(static_cast<std::size_t>(below(99)), std::byte{3});
+  command.num_pages = below(1000);
+  command.memory.draft = below(1000);
+  command.path = std::string(static_cast<std::size_t>(below(20)), 'p');
+  command.slots.resize(static_cast<std::size_t>(below(20)), below(16));
+  command.layer = below(78);
+  return command;
 }
 
-TEST(RankWire, passes_come_back_as_they_were) {
+TEST(RankWire, commands_come_back_as_they_were) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const RankPass pass = random_pass(seed);
-    const std::string bytes = write_pass(pass);
-    const auto read = read_pass(bytes);
+    const RankCommand command = random_command(seed);
+    const std::string bytes = write_command(command);
+    const auto read = read_command(bytes);
     ASSERT_TRUE(read.ok()) << read.error().message;
-    EXPECT_EQ(write_pass(read.value()), bytes);
-    ASSERT_EQ(read.value().replicas.size(), pass.replicas.size());
-    for (std::size_t s = 0; s < pass.replicas.size(); ++s) {
-      EXPECT_EQ(read.value().replicas[s].tokens, pass.replicas[s].tokens);
-      EXPECT_EQ(read.value().replicas[s].pages, pass.replicas[s].pages);
-      EXPECT_EQ(read.value().replicas[s].slices.size(), pass.replicas[s].slices.size());
+    EXPECT_EQ(write_command(read.value()), bytes);
+    ASSERT_EQ(read.value().replicas.size(), command.replicas.size());
+    for (std::size_t s = 0; s < command.replicas.size(); ++s) {
+      EXPECT_EQ(read.value().replicas[s].tokens, command.replicas[s].tokens);
+      EXPECT_EQ(read.value().replicas[s].pages, command.replicas[s].pages);
+      EXPECT_EQ(read.value().replicas[s].slices.size(), command.replicas[s].slices.size());
     }
-    EXPECT_EQ(read.value().graph, pass.graph);
-    EXPECT_EQ(read.value().graph_sizes, pass.graph_sizes);
-    EXPECT_EQ(read.value().replica, pass.replica);
-    EXPECT_EQ(read.value().hidden, pass.hidden);
-    EXPECT_EQ(read.value().memory.draft, pass.memory.draft);
-    EXPECT_EQ(read.value().path, pass.path);
-    EXPECT_EQ(read.value().slots, pass.slots);
-    EXPECT_EQ(read.value().layer, pass.layer);
+    EXPECT_EQ(read.value().graph, command.graph);
+    EXPECT_EQ(read.value().graph_sizes, command.graph_sizes);
+    EXPECT_EQ(read.value().replica, command.replica);
+    EXPECT_EQ(read.value().hidden, command.hidden);
+    EXPECT_EQ(read.value().memory.draft, command.memory.draft);
+    EXPECT_EQ(read.value().path, command.path);
+    EXPECT_EQ(read.value().slots, command.slots);
+    EXPECT_EQ(read.value().layer, command.layer);
   }
 }
 
 TEST(RankWire, bytes_that_are_cut_or_changed_are_refused_or_whole) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const std::string bytes = write_pass(random_pass(seed));
+    const std::string bytes = write_command(random_command(seed));
     for (std::size_t size = 0; size < bytes.size(); size += 3) {
-      EXPECT_FALSE(read_pass(bytes.substr(0, size)).ok());
+      EXPECT_FALSE(read_command(bytes.substr(0, size)).ok());
     }
-    EXPECT_FALSE(read_pass(bytes + "x").ok());
+    EXPECT_FALSE(read_command(bytes + "x").ok());
     for (std::size_t at = 0; at < bytes.size(); ++at) {
       std::string changed = bytes;
       changed[at] = static_cast<char>(~changed[at]);
-      const auto read = read_pass(changed);
+      const auto read = read_command(changed);
       if (read.ok()) {
-        EXPECT_EQ(write_pass(read.value()), changed);
+        EXPECT_EQ(write_command(read.value()), changed);
       }
     }
   }
-  RankPass outside = {.replicas = {{}, {.slices = {{.count = 1}}, .tokens = {4}}}};  // no page
-  EXPECT_FALSE(read_pass(write_pass(outside)).ok());
+  RankCommand outside = {.replicas = {{}, {.slices = {{.count = 1}}, .tokens = {4}}}};  // no page
+  EXPECT_FALSE(read_command(write_command(outside)).ok());
   outside.replicas[1] = {.slices = {{.count = 1, .num_pages = 1}}, .tokens = {4}, .pages = {-1}};
-  EXPECT_FALSE(read_pass(write_pass(outside)).ok());
+  EXPECT_FALSE(read_command(write_command(outside)).ok());
 }
 
 TEST(RankStream, brings_messages_in_order_and_says_when_the_other_end_is_gone) {

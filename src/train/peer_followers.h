@@ -1,11 +1,11 @@
-// PeerFollowers: the processes of training as followers (runtime/rank_pass.h) of the first, while
-// its model answers. They hear passes in a thread of their own, so that the first never waits until
-// one has been run.
+// PeerFollowers: the processes of training as followers (runtime/rank_command.h) of the first,
+// while its model answers. They hear commands in a thread of their own, so that the first never
+// waits until one has been run.
 #pragma once
 
 #include <functional>
 
-#include "runtime/pass_runner.h"
+#include "runtime/command_runner.h"
 #include "train/train_peers.h"
 
 namespace glint {
@@ -17,7 +17,7 @@ class PeerFollowers final : public LastingFollowers {
   explicit PeerFollowers(const TrainPeers& peers) : peers_(peers) {}
   ~PeerFollowers() override;
 
-  void start(RankPass pass) override;
+  void start(RankCommand command) override;
   Status finish() override;
   // The trainer's, which each takes over between sessions.
   bool have_leaders_weights() const override { return true; }
@@ -26,7 +26,7 @@ class PeerFollowers final : public LastingFollowers {
   const TrainPeers& peers_;
 };
 
-// The others': follow(pass) of each, in order, until the session ends, or the group does.
-void follow_first(const TrainPeers& peers, const std::function<Status(const RankPass&)>& follow);
+// The others': follow(command) of each, in order, until the session ends, or the group does.
+void follow_first(const TrainPeers& peers, const std::function<Status(const RankCommand&)>& follow);
 
 }  // namespace glint

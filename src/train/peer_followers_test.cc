@@ -10,7 +10,9 @@
 namespace glint {
 namespace {
 
-RankPass pass_of(int pages) { return {.kind = RankPass::Kind::kReservePages, .num_pages = pages}; }
+RankCommand command_of(int pages) {
+  return {.kind = RankCommand::Kind::kReservePages, .num_pages = pages};
+}
 
 TEST(PeerFollowers, run_all_passes_in_order_and_tell_the_first_failure) {
   const auto comms = make_thread_comms(2);
@@ -18,10 +20,10 @@ TEST(PeerFollowers, run_all_passes_in_order_and_tell_the_first_failure) {
   Queue<bool> may_run;
   std::vector<int> ran;
   std::thread thread([&] {
-    follow_first(other, [&](const RankPass& pass) -> Status {
+    follow_first(other, [&](const RankCommand& command) -> Status {
       may_run.pop();
-      ran.push_back(pass.num_pages);
-      if (pass.num_pages % 2 == 0) return exhausted(std::to_string(pass.num_pages));
+      ran.push_back(command.num_pages);
+      if (command.num_pages % 2 == 0) return exhausted(std::to_string(command.num_pages));
       return Ok{};
     });
     EXPECT_EQ(other.from_first(""), "after the session");
@@ -29,12 +31,12 @@ TEST(PeerFollowers, run_all_passes_in_order_and_tell_the_first_failure) {
   {
     PeerFollowers followers(first);
     // The first does not wait until they have run.
-    for (int pages = 1; pages <= 5; ++pages) followers.start(pass_of(pages));
+    for (int pages = 1; pages <= 5; ++pages) followers.start(command_of(pages));
     for (int i = 0; i < 5; ++i) may_run.push(true);
     EXPECT_EQ(followers.finish().error().message, "2");
     EXPECT_EQ(ran, (std::vector<int>{1, 2, 3, 4, 5}));
     EXPECT_TRUE(followers.finish().ok());
-    followers.start(pass_of(7));
+    followers.start(command_of(7));
     may_run.push(true);
   }
   first.from_first("after the session");
@@ -47,9 +49,9 @@ TEST(PeerFollowers, nobody_waits_for_a_lost_rank) {
   group.end();
   const auto one = make_shared_comm(group, 0), two = make_shared_comm(group, 1);
   const TrainPeers first({}, *one, 2), other({}, *two, 2);
-  follow_first(other, [](const RankPass&) { return Status(Ok{}); });
+  follow_first(other, [](const RankCommand&) { return Status(Ok{}); });
   PeerFollowers followers(first);
-  followers.start(pass_of(1));
+  followers.start(command_of(1));
   EXPECT_EQ(followers.finish().error().code, ErrorCode::kUnavailable);
   EXPECT_TRUE(followers.state().ok());
   followers.lose("the first has other weights");

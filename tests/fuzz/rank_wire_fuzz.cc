@@ -9,13 +9,13 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace glint;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const auto pass = read_pass(bytes);
-  if (!pass.ok()) {
-    GLINT_CHECK(!pass.error().message.empty(), "an error without words");
+  const auto command = read_command(bytes);
+  if (!command.ok()) {
+    GLINT_CHECK(!command.error().message.empty(), "an error without words");
     return 0;
   }
-  GLINT_CHECK(write_pass(pass.value()) == bytes, "a pass that is written in another way");
-  for (const StepRows& rows : pass.value().replicas) {
+  GLINT_CHECK(write_command(command.value()) == bytes, "a command that is written in another way");
+  for (const StepRows& rows : command.value().replicas) {
     for (const RowSlice& slice : rows.slices) {
       GLINT_CHECK(slice.token_begin + slice.count <= std::ssize(rows.tokens) &&
                       slice.page_begin + slice.num_pages <= std::ssize(rows.pages),

@@ -1,14 +1,14 @@
-#include "runtime/pass_runner.h"
+#include "runtime/command_runner.h"
 
 #include "base/ending_signals.h"
 
 namespace glint {
 
-PassRunner::PassRunner(std::function<Status(const RankPass&)> follow)
+CommandRunner::CommandRunner(std::function<Status(const RankCommand&)> follow)
     : thread_([this, follow = std::move(follow)] {
         leave_terminal_signals();
-        while (const auto pass = passes_.pop()) {
-          Status status = follow(**pass);
+        while (const auto command = commands_.pop()) {
+          Status status = follow(**command);
           const std::lock_guard lock(mutex_);
           if (failure_.ok()) failure_ = std::move(status);
           --open_;
@@ -16,20 +16,20 @@ PassRunner::PassRunner(std::function<Status(const RankPass&)> follow)
         }
       }) {}
 
-PassRunner::~PassRunner() {
-  passes_.close();
+CommandRunner::~CommandRunner() {
+  commands_.close();
   thread_.join();
 }
 
-void PassRunner::add(std::shared_ptr<const RankPass> pass) {
+void CommandRunner::add(std::shared_ptr<const RankCommand> command) {
   {
     const std::lock_guard lock(mutex_);
     ++open_;
   }
-  passes_.push(std::move(pass));
+  commands_.push(std::move(command));
 }
 
-Status PassRunner::drain() {
+Status CommandRunner::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return open_ == 0; });
   return std::exchange(failure_, Ok{});

@@ -1,4 +1,4 @@
-// Parts of followers (rank_pass.h): a thread that runs passes while others come, and a base of
+// Parts of followers (rank_command.h): a thread that runs commands while others come, and a base of
 // followers that cannot be restarted.
 #pragma once
 
@@ -10,26 +10,26 @@
 #include <thread>
 
 #include "base/queue.h"
-#include "runtime/rank_pass.h"
+#include "runtime/rank_command.h"
 
 namespace glint {
 
-class PassRunner {
+class CommandRunner {
  public:
-  // Runs follow(pass) of each pass, one after another, on a thread of its own.
-  explicit PassRunner(std::function<Status(const RankPass&)> follow);
+  // Runs follow(command) of each command, one after another, on a thread of its own.
+  explicit CommandRunner(std::function<Status(const RankCommand&)> follow);
   // Once all have run.
-  ~PassRunner();
+  ~CommandRunner();
 
-  void add(std::shared_ptr<const RankPass> pass);
+  void add(std::shared_ptr<const RankCommand> command);
   // Once all have run: the first failure since the last call.
   Status drain();
 
  private:
-  Queue<std::shared_ptr<const RankPass>> passes_;
+  Queue<std::shared_ptr<const RankCommand>> commands_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t open_ = 0;  // passes that have not run
+  std::size_t open_ = 0;  // commands that have not run
   Status failure_ = Ok{};
   std::thread thread_;
 };

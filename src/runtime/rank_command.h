@@ -1,4 +1,4 @@
-// RankPass: what the leader of a group of ranks runs, as the others hear it. Flat, and about
+// RankCommand: what the leader of a group of ranks runs, as the others hear it. Flat, and about
 // numbers only: they run the same layers on it, meet the leader in their collectives, and know of
 // no request.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace glint {
 
-struct RankPass {
+struct RankCommand {
   enum class Kind : std::uint8_t {
     kStep,           // `replicas`, `routed`, `graph`
     kDraft,          // `replicas`, `selection`, and hidden states
@@ -48,22 +48,23 @@ struct RankPass {
   std::int32_t layer = 0;
 };
 
-// The ranks that run each pass of a leader's model with it.
+// The ranks that run each command with the leader's model.
 class Followers {
  public:
   virtual ~Followers() = default;
-  // All run `pass` next; returns before they have.
-  virtual void start(RankPass pass) = 0;
+  // All run `command` next; returns before they have.
+  virtual void start(RankCommand command) = 0;
   // Waits until all have run what was started; the first failure since the last call.
   virtual Status finish() = 0;
   // Whether they had the leader's weights when they answered last.
   virtual bool have_leaders_weights() const = 0;
-  // Fails once a follower is lost: from then on passes come to nothing.
+  // Fails once a follower is lost: from then on commands come to nothing.
   virtual Status state() const = 0;
   // All are lost, for this reason.
   virtual void lose(const std::string& why) = 0;
-  // New followers for those that are lost, as they were before their first pass, with the memory,
-  // the weights and the graphs that they had. The leader does its part of making these by `beside`.
+  // New followers for those that are lost, as they were before their first command, with the
+  // memory, the weights and the graphs that they had. The leader does its part of making these by
+  // `beside`.
   virtual Status restart(const std::function<Status()>& beside) = 0;
 };
 
