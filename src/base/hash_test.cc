@@ -12,5 +12,7 @@ TEST(Hash, fnv1a_is_as_published) {
   EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8u);
 }
 
+TEST(Hash, hex_has_all_digits) { EXPECT_EQ(hex_of(0xabc), "0000000000000abc"); }
+
 }  // namespace
 }  // namespace glint

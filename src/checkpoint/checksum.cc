@@ -43,7 +43,7 @@ std::string checksum_of(const TensorSource& source, ThreadPool& pool) {
   std::ranges::sort(hashes);
   std::uint64_t all = 0;
   for (const std::uint64_t hash : hashes) all = mixed(all, hash);
-  return formatted("%016llx", static_cast<unsigned long long>(all));
+  return hex_of(all);
 }
 
 }  // namespace glint

@@ -26,8 +26,7 @@ Result<std::string> program_build() {
   static const Result<std::string> build = []() -> Result<std::string> {
     GLINT_TRY(const MappedFile program, MappedFile::open(kProgram));
     const auto* const bytes = reinterpret_cast<const char*>(program.bytes().data());
-    return formatted("%s (program %016llx)", GLINT_VERSION,
-                     static_cast<unsigned long long>(fnv1a({bytes, program.bytes().size()})));
+    return str(GLINT_VERSION, " (program ", hex_of(fnv1a({bytes, program.bytes().size()})), ")");
   }();
   return build;
 }

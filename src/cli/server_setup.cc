@@ -111,8 +111,7 @@ Result<std::map<std::string, std::string>> asked_of(const ServeOptions& options,
   if (!setup.follows() || !options.spec.empty())
     asked["--spec"] = drafts == 0 ? "none" : str("mtp:", drafts);
   GLINT_TRY(const std::string config, read_file(setup.model.dir + "/config.json"));
-  asked["a MODEL whose config.json has the checksum"] =
-      formatted("%016llx", static_cast<unsigned long long>(fnv1a(config)));
+  asked["a MODEL whose config.json has the checksum"] = hex_of(fnv1a(config));
   return asked;
 }
 

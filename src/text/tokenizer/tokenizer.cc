@@ -257,7 +257,7 @@ std::string Tokenizer::vocabulary_checksum() const {
   for (TokenId id = 0; id < vocab_size(); ++id) {
     if (const auto token = id_to_token(id)) all += str(id, " ", *token, "\n");
   }
-  return formatted("%016llx", static_cast<unsigned long long>(fnv1a(all)));
+  return hex_of(fnv1a(all));
 }
 
 std::optional<std::string_view> Tokenizer::id_to_token(TokenId id) const {
