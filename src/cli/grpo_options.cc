@@ -348,7 +348,7 @@ LearningRate GrpoCommandOptions::learning_rate() const {
   return optimizer.learning_rate(num_steps());
 }
 
-Json GrpoCommandOptions::fingerprint() const {
+Json GrpoCommandOptions::fixed_options() const {
   Json::Object all = {{"rm-type", rm_type},
                       {"rollout-shuffle", rollout_shuffle},
                       {"rollout-batch-size", rollout_batch_size},

@@ -220,7 +220,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
   std::int64_t num_steps() const;
   LearningRate learning_rate() const;
   // Options that a run may not change when it goes on.
-  Json fingerprint() const;
+  Json fixed_options() const;
 };
 
 Status check(const GrpoCommandOptions& options);

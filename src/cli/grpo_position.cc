@@ -20,7 +20,7 @@ std::string hash_of(const std::vector<TrainPrompt>& prompts) {
 
 // Fails where `theirs`, those of a checkpoint's run, would be another run.
 Status check_options(const Json& theirs, const GrpoCommandOptions& options) {
-  const Json mine = options.fingerprint();
+  const Json mine = options.fixed_options();
   for (const auto& [name, value] : mine.as_object()) {
     const Json* had = theirs.find(name);
     // Checkpoints of before say 0 of all answers of a round.
@@ -92,7 +92,7 @@ Json GrpoPosition::state(const GrpoCommandOptions& options,
   Json all = Json::Object{{"round", round},
                           {"prompts_used", static_cast<std::int64_t>(prompts_used)},
                           {"prompts_fnv1a", hash_of(prompts)},
-                          {"options", options.fingerprint()},
+                          {"options", options.fixed_options()},
                           {"schedule", options.optimizer.schedule(options.num_steps())},
                           {"base", base}};
   if (!reference.empty()) all.set("reference", reference);
