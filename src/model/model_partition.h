@@ -10,8 +10,8 @@
 
 namespace glint {
 
-// How many ranks of each kind. Rank r is member r % tp of replica r / tp % dp of stage r / (tp *
-// dp).
+// How many ranks of each kind. Rank r is of stage r / (tp * dp), there of replica r / tp % dp, and
+// of that member r % tp.
 struct MeshShape {
   int tp = 1;  // ranks of a replica that divide its heads, inner rows and vocabulary
   int cp = 1;  // replicas that share each sequence, of which each runs some rows; a divisor of dp
