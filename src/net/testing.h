@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -68,8 +69,9 @@ class RawClient {
 
   // Reads until `text` has come; returns all up to its end, and keeps what follows.
   std::string read_until(std::string_view text) {
-    std::size_t at;
-    while ((at = buffer_.find(text)) == std::string::npos) {
+    std::size_t at, from = 0;
+    while ((at = buffer_.find(text, from)) == std::string::npos) {
+      from = std::max(buffer_.size(), text.size()) - text.size();
       if (!read_some()) return std::exchange(buffer_, {}) + "<end>";
     }
     const std::string out = buffer_.substr(0, at + text.size());
