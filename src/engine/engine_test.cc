@@ -476,7 +476,7 @@ TEST(Engine, a_failed_step_costs_time_and_no_token) {
   Rig rig({.scheduler = {.max_step_tokens = 40, .max_running = 6}}, fake);
   rig.expect_answers(12);
   EXPECT_GE(*failures, 2);
-  EXPECT_EQ(rig.engine->stats().used_pages, 0);
+  rig.wait_until([](const EngineStats& s) { return s.used_pages == 0; });
 }
 
 TEST(Engine, a_device_that_is_lost_ends_every_request_until_it_is_back) {
