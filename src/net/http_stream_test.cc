@@ -276,25 +276,29 @@ TEST(HttpStream, what_a_stream_gathers_behind_a_write_is_bounded_with_them) {
 }
 
 TEST(HttpStream, a_slow_reader_that_reads_gets_everything) {
-  constexpr int kParts = 16;  // more together than sockets hold, and read in longer than that time
+  constexpr int kParts = 16;  // more together than sockets hold
   const std::string part = std::string(1'500'000, 'x') + "\n";
-  HttpServerOptions options;
-  options.limits.write_seconds = 0.8;
-  const auto server = serve(
-      [&](const HttpRequest&, HttpExchange exchange) {
-        std::string body;
-        for (int i = 0; i < kParts; ++i) body += part;
-        exchange.respond({.headers = {{"connection", "close"}}, .body = std::move(body)});
-      },
-      options);
-  RawClient client(server->port(), 64 << 10);
-  client.send(kGet);
-  client.read_until("\r\n\r\n");
-  for (int i = 0; i < kParts; ++i) {
-    EXPECT_TRUE(client.read_until("\n") == part) << i;
-    std::this_thread::sleep_for(std::chrono::milliseconds(75));
-  }
-  EXPECT_EQ(client.read_all(), "");
+  const auto is_read = [&](double write_seconds) {  // in a longer time than that
+    HttpServerOptions options;
+    options.limits.write_seconds = write_seconds;
+    const auto server = serve(
+        [&](const HttpRequest&, HttpExchange exchange) {
+          std::string body;
+          for (int i = 0; i < kParts; ++i) body += part;
+          exchange.respond({.headers = {{"connection", "close"}}, .body = std::move(body)});
+        },
+        options);
+    RawClient client(server->port(), 64 << 10);
+    client.send(kGet);
+    client.read_until("\r\n\r\n");
+    for (int i = 0; i < kParts; ++i) {
+      if (client.read_until("\n") != part) return false;
+      std::this_thread::sleep_for(std::chrono::duration<double>(1.5 * write_seconds / kParts));
+    }
+    return client.read_all().empty();
+  };
+  // On a busy machine the reader may not run for so long.
+  EXPECT_TRUE(is_read(0.8) || is_read(3) || is_read(12));
 }
 
 TEST(HttpStream, a_stream_that_is_dropped_is_cut_off) {
