@@ -102,9 +102,12 @@ int compiling(const GrammarService& service) {
   return *children.begin();
 }
 
-// Once its process has begun, which is given up like a grammar where that takes too long.
-void wait_until_ready(GrammarService& service) {
-  wait_for([&] { return begin(service, regex("[01]")).get().ok(); });
+// On a machine that may be too busy for a while, also to begin the process.
+Grammar compiled(GrammarService& service, const GrammarSpec& spec) {
+  Grammar grammar = begin(service, spec).get();
+  for (int i = 0; i < 5 && !grammar.ok() && grammar.error().code == ErrorCode::kUnavailable; ++i)
+    grammar = begin(service, spec).get();
+  return grammar;
 }
 
 TEST(GrammarService, compiles_every_kind_in_a_process) {
@@ -155,18 +158,17 @@ TEST(GrammarService, the_same_is_compiled_once) {
 }
 
 TEST(GrammarService, a_budget_of_time_is_kept_and_remembered) {
-  GrammarService service(
-      vocabulary(), {.command = this_program(), .budget = {.seconds = 0.05, .bytes = 1 << 30}});
+  GrammarService service(vocabulary(),
+                         {.command = this_program(), .budget = {.seconds = 0.1, .bytes = 1 << 30}});
   const std::string expected =
-      "the grammar takes more than 0.05 s of processor time to compile (--grammar-timeout); make "
+      "the grammar takes more than 0.1 s of processor time to compile (--grammar-timeout); make "
       "it "
       "simpler";
-  wait_until_ready(service);
-  const int before = service.num_begun();
+  EXPECT_EQ(compiled(service, bomb(1)).error().message, expected);
+  const int begun = service.num_begun();
   EXPECT_EQ(error_of(service, bomb(1)), expected);
-  EXPECT_EQ(error_of(service, bomb(1)), expected);
-  EXPECT_EQ(service.num_begun(), before + 1);
-  EXPECT_EQ(error_of(service, regex("[0-9]")), "");
+  EXPECT_EQ(service.num_begun(), begun);
+  EXPECT_TRUE(compiled(service, regex("[0-9]")).ok());
 }
 
 TEST(GrammarService, a_budget_of_memory_is_kept_and_remembered) {
@@ -292,7 +294,7 @@ TEST(GrammarService, a_process_that_was_killed_is_replaced) {
 TEST(GrammarService, who_waits_displaces_one_that_does_not_get_its_time) {
   GrammarService service(vocabulary(),
                          {.command = this_program(), .budget = {.seconds = 0.5}, .at_once = 1});
-  wait_until_ready(service);
+  ASSERT_TRUE(compiled(service, regex("[01]")).ok());
   const int process = service.process_id();
   ASSERT_GT(process, 0);
   kill(process, SIGSTOP);
