@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -85,20 +86,25 @@ def calibrate_refuses(folder):
         subprocess.run(["umount", small], check=True)
 
 
+def catches(process, number):
+    """Whether it has a handler of the signal."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1
+
+
 def sigterm_keeps_what_ran(folder):
     row = (RECORD / "heldout.ids.txt").read_text().splitlines()[0].split()
     prompts = folder / "many.jsonl"
     prompts.write_text("".join(json.dumps({"ids": [int(i) for i in row]}) + "\n" for _ in range(400)))
     out = folder / "many.json"
-    for patience in (2, 6, 20, 60):  # until the model is loaded and has run a step
-        process = subprocess.Popen([GLINT, "calibrate", MODEL, "--prompts", prompts, "--out", out], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
-        time.sleep(patience)
-        process.send_signal(signal.SIGTERM)
-        errors = process.communicate(timeout=100)[1]
-        check(process.returncode == 143, f"exit {process.returncode}", errors)
-        if (folder / "many.json.partial").exists():
-            break
+    process = subprocess.Popen([GLINT, "calibrate", MODEL, "--prompts", prompts, "--out", out], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    while not catches(process, signal.SIGTERM):  # while it loads, the signal ends it
+        check(process.poll() is None, "it ended")
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=300)[1]
+    check(process.returncode == 143, f"exit {process.returncode}", errors)
     check("line " in errors and ".partial" in errors, "what is left to do", errors)
     check(not out.exists(), "an unfinished calibration looks finished")
     tokens = ranges_of(folder / "many.json.partial")["model.layers.0.self_attn.q_a_proj"]["tokens"]
