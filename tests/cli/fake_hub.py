@@ -32,6 +32,7 @@ class Hub:
         self.tree = None  # entries in place of the true ones
         self.no_ranges = self.cdn_gone = False
         self.pace = 0  # seconds before each 64 KiB
+        self.held = False  # no file is answered while it is
         self.lock = threading.Lock()
         hub, cdn = self._server("hub"), self._server("cdn")
         self.servers = [hub, cdn]
@@ -125,6 +126,8 @@ class Hub:
         self._send(request, 404, b"", {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
 
     def _file(self, request, name):
+        while self.held:
+            threading.Event().wait(0.01)
         with self.lock:
             answer = self.answers[name].pop(0) if self.answers.get(name) else None
             cut = self.cut_after[name].pop(0) if self.cut_after.get(name) else None
