@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 
-from served import Served
+from served import Served, free_port
 
 GLINT, MODEL = (pathlib.Path(each).resolve() for each in sys.argv[1:3])
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="glint-serve-test-"))
@@ -299,9 +299,7 @@ def loading_is_told():
     for name in ("mlp_layer_types", "indexer_types", "layer_types"):
         config.pop(name, None)
     (folder / "config.json").write_text(json.dumps(config))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     answers = set()
 
     def poll(stop):
@@ -374,8 +372,8 @@ def waiting_for_answers_has_an_end():
 
 
 def killed_and_started_on_the_same_port():
-    server = Served([GLINT, "serve", MODEL])
-    port = int(server.url.rsplit(":", 1)[1])
+    port = free_port()
+    server = Served([GLINT, "serve", MODEL], port=port)
     stream = Stream(server, 4000)
     assert server.end(signal.SIGKILL) == -signal.SIGKILL
     stream.thread.join(60)

@@ -1,8 +1,12 @@
 """Starts `glint serve` (or another of its names) for a test, on a free port, and waits until it serves."""
+import contextlib
 import json
 import os
+import pathlib
+import random
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -16,11 +20,21 @@ def text_of(stream):
     return "".join(choice["text"] for chunk in chunks for choice in chunk.get("choices", []))
 
 
-def until(what, true, seconds=30):
+def until(what, true, seconds=120):
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"never: {what}"
         time.sleep(0.02)
+
+
+def free_port():
+    """For a program that is told its port. It lies below those that the system picks by itself, or another program might get it meanwhile."""
+    picked = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(10000, max(picked, 20000)), 1000):
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind(("", port))
+            return port
+    raise RuntimeError("no port is free")
 
 
 class Served:
@@ -50,7 +64,7 @@ class Served:
         if self.process.poll() is None:
             self.end()
 
-    def end(self, how=signal.SIGTERM, seconds=30):
+    def end(self, how=signal.SIGTERM, seconds=60):
         """Sends the signal and returns the exit code."""
         self.process.send_signal(how)
         code = self.process.wait(seconds)
@@ -73,7 +87,7 @@ class Served:
     def ranks(self):
         return self.request("/server_info")[2]["ranks"]
 
-    def until_health_is(self, status, seconds=30):
+    def until_health_is(self, status, seconds=120):
         until(f"health is {status}", lambda: self.request("/health")[0] == status, seconds)
 
     def loses_a_rank(self, rank, how=signal.SIGKILL):
@@ -82,7 +96,7 @@ class Served:
         os.kill(lost, how)
         self.until_rank_is_new(rank, lost)
 
-    def until_rank_is_new(self, rank, *lost, seconds=30):
+    def until_rank_is_new(self, rank, *lost, seconds=120):
         """Another process than the `lost` ones runs it, and all serve: the state between may be too short to be seen."""
         until(f"rank {rank} is back",
               lambda: any(one["rank"] == rank and one.get("pid", lost[0]) not in lost for one in self.ranks()) and self.request("/health")[0] == 200, seconds)
