@@ -56,6 +56,8 @@ def ranks_say_what_one_says():
                         (("--tp", 4, "--threads", 4, "--spec", "mtp:2", "--max-num-batched-tokens", 64), 4)):
         with serve("--reduce-slices", 4, *flags) as server:
             assert answers(server) == expected, flags
+            moved = lambda: [rank["collectives"]["tp"] for rank in server.ranks()]
+            until("what was begun beyond the last answer has ended", lambda: (told := moved()) == [told[0]] * size)
             ranks = server.ranks()
             assert [rank["rank"] for rank in ranks] == list(range(size)), ranks
             for i, rank in enumerate(ranks):
@@ -63,7 +65,7 @@ def ranks_say_what_one_says():
                 assert rank["layers"] == whole["layers"] and rank["experts"] == whole["experts"], rank
                 assert 0 < rank["weight_bytes"] < whole["weight_bytes"], rank
                 moved = rank["collectives"]["tp"]
-                assert moved == ranks[0]["collectives"]["tp"] and moved["all_reduce"]["calls"] > 0 < moved["all_gather"]["bytes"], rank
+                assert moved["all_reduce"]["calls"] > 0 < moved["all_gather"]["bytes"], rank
 
 
 def replicas_say_what_one_says():
@@ -281,7 +283,7 @@ def a_lost_rank_costs_time_and_no_request():
             over = lambda running: all(one.done() for one in running)
 
             def begun():
-                for _ in range(3):  # a fault after their end would be too late
+                for _ in range(10):  # a fault after their end would be too late
                     done, running = generated(), run()
                     until("tokens", lambda: generated() > done + 100)
                     if not over(running):
@@ -299,15 +301,15 @@ def a_lost_rank_costs_time_and_no_request():
                     assert before[0] == server.process.pid and len(set(before)) == size, before
                 assert [text_of(one.result()[2]) for one in running or run()] == expected, faults
             assert server.request("/flush_cache", {})[0] == 200
-            engine = server.request("/server_info")[2]["engine"]
-            assert (engine["running"], engine["waiting"], engine["used_pages"]) == (0, 0, 0), engine
+            engine = lambda: server.request("/server_info")[2]["engine"]
+            # A step may have begun beyond an answer's last token.
+            until("all pages are free", lambda: (told := engine())["running"] == told["waiting"] == told["used_pages"] == 0)
             # The third fault is one too many, and who waits for an answer hears of it.
-            done = generated()
-            waits = pool.submit(server.request, "/v1/completions", {"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True})
-            until("tokens", lambda: generated() > done)
+            running = begun()
             os.kill(after[1], signal.SIGKILL)
-            assert "3 times in ten minutes" in waits.result()[2], waits.result()
-            assert server.process.wait(30) == 3, server.process.returncode
+            told = [str(one.result()[2]) for one in running]
+            assert any("3 times in ten minutes" in one for one in told), told
+            assert server.process.wait(60) == 3, server.process.returncode
             until("no rank is left", lambda: not any(map(lives, after[1:])))
         server.reader.join()
         assert any("3 times in ten minutes" in line for line in server.lines), server.lines
