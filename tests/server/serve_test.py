@@ -388,7 +388,7 @@ def who_vanishes_frees_its_pages():
     with Served([GLINT, "serve", MODEL], "--max-num-batched-tokens", "64") as server:
         address = ("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
         clients = []
-        for i in range(8):
+        for i in range(16):
             body = json.dumps({"prompt": [100 + i] + [200 + j % 1000 for j in range(3500)], "max_tokens": 8}).encode()
             client = socket.create_connection(address)
             client.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
@@ -400,18 +400,21 @@ def who_vanishes_frees_its_pages():
             client.close()
         wait_until("all pages are free", lambda: engine()["used_pages"] == engine()["running"] == engine()["waiting"] == 0)
         state = engine()
-        assert state["steps"] < 8 * 3500 / 64 and state["generated_tokens"] < 8 * 8, state  # not by running to their end
+        assert state["steps"] < 16 * 3500 / 64 and state["generated_tokens"] < 16 * 8, state  # not by running to their end
         assert completion(server)[0] == 200
 
 
 def overload_is_refused_and_nothing_is_lost():
     with Served([GLINT, "serve", MODEL], "--max-num-seqs", "2", "--max-queued-requests", "4") as server:
+        assert server.request("/pause_generation", {})[0] == 200
         with concurrent.futures.ThreadPoolExecutor(40) as pool:
-            answers = list(pool.map(lambda i: completion(server, max_tokens=60, ignore_eos=True, seed=i), range(40)))
-        for status, headers, body in answers:
+            asked = [pool.submit(completion, server, max_tokens=60, ignore_eos=True, seed=i) for i in range(40)]
+            wait_until("those beyond 2 that run and 4 that wait are refused", lambda: sum(one.done() for one in asked) == 34)
+            assert server.request("/continue_generation", {})[0] == 200
+        for status, headers, body in (one.result() for one in asked):
             assert status in (200, 429), (status, body)
             assert status == 200 or int(headers["retry-after"]) >= 1
-        assert {200, 429} == {status for status, _, _ in answers}
+        assert [one.result()[0] for one in asked].count(200) == 6
         assert completion(server)[0] == 200
 
 
