@@ -176,13 +176,19 @@ def chat(page):
 
 
 def stop(page):
+    """The answer cannot end before: the engine is paused."""
+    def post(path):
+        page.browser.execute_async_script("fetch(arguments[0], {method: 'POST'}).then(({status}) => arguments[1](status))", path)
+
     page.id("new-chat").click()
     assert not page.all(".message")
     page.set("max_tokens", "3000")
+    post("/pause_generation")
     page.ask("Write a long story about a cat and a dog. " * 40)
     page.wait(lambda: page.id("stop").is_displayed())
     page.id("prompt").send_keys(Keys.ESCAPE)
-    page.wait(lambda: page.id("send").is_displayed(), 10)
+    page.wait(lambda: page.id("send").is_displayed())
+    post("/continue_generation")
 
 
 def markdown(page):
