@@ -35,7 +35,7 @@ class Terminal:
         self.shown = b""
         self.wait_for(b"> ")
 
-    def wait_for(self, text, seconds=60):
+    def wait_for(self, text, seconds=120):
         """The text shown since the last reading, up to `text`."""
         end = time.monotonic() + seconds
         while text not in self.shown:
@@ -65,7 +65,7 @@ class Terminal:
 
     def leave(self, keys=b"/quit\n"):
         self.type(keys)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         os.close(self.main)
         return code
 
@@ -92,7 +92,7 @@ with tempfile.TemporaryDirectory() as folder:
         mask = sum(1 << (number - 1) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH))
         check(blocked & mask == (0 if int(task.name) == terminal.process.pid else mask), "signals of the terminal", f"{blocked:x}")
     # Letters beyond ASCII are kept, whatever the locale.
-    os.write(terminal.main, "/x Grüße, 日本".encode() + b"\n")
+    terminal.type("/x Grüße, 日本".encode() + b"\n")
     answer = terminal.wait_for(b" is no command") + terminal.wait_for(b"> ")
     check('"/x Grüße, 日本" is no command'.encode() in answer, "letters beyond ASCII", answer)
     check(terminal.leave() == 0, "/quit", b"")
@@ -137,6 +137,6 @@ with tempfile.TemporaryDirectory() as folder:
         terminal.wait_for(b"> ")
         terminal.type(b"\x04")
         terminal.wait_for(b"\r\n")
-        check(terminal.process.wait(30) == 0 and asked == [pasted.decode(), "/usr/bin/env python"], "pasted lines, a path, a message taken back", asked)
+        check(terminal.process.wait(60) == 0 and asked == [pasted.decode(), "/usr/bin/env python"], "pasted lines, a path, a message taken back", asked)
         server.shutdown()
 print("chat keeps its manners on a terminal")
