@@ -32,9 +32,9 @@ def finished(partial):
     """Shards of the manifest, and which file (inode, time) each is."""
     try:
         names = [shard["file"] for shard in json.loads((partial / MANIFEST).read_text())["shards"]]
-    except FileNotFoundError:
+        return {name: ((partial / name).stat().st_ino, (partial / name).stat().st_mtime_ns) for name in names}
+    except FileNotFoundError:  # before it begins, or when it has become OUT
         return {}
-    return {name: ((partial / name).stat().st_ino, (partial / name).stat().st_mtime_ns) for name in names}
 
 
 def test_kills(work):
