@@ -4,7 +4,7 @@ server.
     grammar_limits_test.py GLINT MODEL_DIR
 
 While such a grammar is compiled, a stream of another client goes on, and other requests, also with grammars, are answered: that is
-shown by order, as the compilation has a budget of hours. No gap of the stream is as long as a second, less what the machine itself
+shown by order, as the compilation has a budget of hours. No gap of the stream is as long as five seconds, less what the machine itself
 stood still. Then what the budgets do, and which processes are left.
 """
 import contextlib
@@ -165,7 +165,7 @@ def nobody_waits():
                 stream.goes_on()
             eventually(lambda: not processes.compiling())  # with its client
             print(f"nobody waits for {name}: {1e3 * stream.longest:.0f} ms", flush=True)
-            assert stream.longest < 1 + stalls.longest, (name, stream.longest, stalls.longest)
+            assert stream.longest < 5 + stalls.longest, (name, stream.longest, stalls.longest)
         stalls.end()
 
         with asked(server, *BOMBS["an expression"]):
