@@ -213,7 +213,7 @@ def what_lies_is_named(tmp):
         check(told.count("\n") == saved > 0, "rounds that are done", (told, saved))
         shutil.rmtree(tmp / "out")
         Liar.path_of, Liar.lie = "/generate", lambda text: ["data: [DONE]\n\n"]
-        given_up = run(*train(tmp / "out", "--rollout-external-timeout", 20, servers=(url,)))
+        given_up = run(*train(tmp / "out", "--rollout-external-timeout", 60, servers=(url,)))
         check(given_up.returncode == 2 and f"has failed 10 times; see the log of the server: http://{url} ends an answer before its end" in given_up.stderr, "it is given up", given_up)
         Liar.lie = lambda text: (": " + "x" * (1 << 20) for _ in range(1000))
         refused(*train(tmp / "out", servers=(url,)), words=[url, "sends more for an answer"], on_stdout=True)
