@@ -64,6 +64,9 @@ TEST(ServeDialect, requests_and_tokens_at_once_are_as_each_server_counts_them) {
   EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -pcp 2 --max-num-seqs 16"), std::pair(64, 2048));
   EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4"), std::pair(256, 2048));
   EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -dpn 0 --max-num-seqs 16"), std::pair(16, 2048));
+  const Served all = serve(Dialect::kVllm, words("m -dp 8 --max-num-seqs 10000"));
+  EXPECT_EQ(name_setting(invalid("--max-num-seqs is 80000"), all.translated.named).message,
+            "--max-num-seqs is 80000 (given as 10000 for each of 8 replicas)");
   // SGLang: replicas of attention divide both; whole replicas have as many each.
   const std::string limits =
       "--model-path m --max-running-requests 16 --chunked-prefill-size 8192 ";

@@ -490,7 +490,9 @@ void Translator::count_all_requests() {
                                  [&](const std::string& arg) { return arg.starts_with(kOption); });
   if (replicas_ < 2 || last == out_.args.rend()) return;
   const auto each = parse_number<std::int64_t>(last->substr(kOption.size()));
-  if (each && *each < 1 << 20) out_.args.push_back(str(kOption, *each * replicas_));
+  if (!each || *each >= 1 << 20) return;
+  out_.args.push_back(str(kOption, *each * replicas_));
+  out_.named.push_back({"--max-num-seqs", str(*each, " for each of ", replicas_, " replicas"), ""});
 }
 
 Result<TranslatedArgs> Translator::finish() {
