@@ -130,7 +130,7 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
         std::max(point.floor.slowest, point.floor.seconds / static_cast<double>(steps));
     point.tokens_per_s = point.batch / seconds;
     // Replicas without a sequence have no prompt.
-    const double busy = std::min(1.0, static_cast<double>(point.batch) / replicas);
+    const double busy = std::min(1.0, static_cast<double>(point.batch * steps) / replicas);
     const double prompts = point.batch * static_cast<double>(o.input_len) /
                            (busy * prompt.tokens_per_s) /
                            static_cast<double>(o.output_len);  // of a step's share

@@ -324,6 +324,19 @@ TEST(Deployment, stages_divide_the_sequences_that_fit) {
   EXPECT_NEAR(alone.tokens_per_s * alone.floor.seconds, 1, 1e-9);
 }
 
+// Prompts take the same of each token once every shard has one: batches in flight add up.
+TEST(Deployment, stages_prefill_on_all_shards_that_have_a_sequence) {
+  DeploymentOptions options = on("h200", 16, Release::kFp8, {.ep = 8, .pp = 2, .dp = 8});
+  const auto prefill = [&](int sequences) {
+    options.concurrency = sequences;
+    const DecodePoint last = planned(options).decode.back();
+    return 1 / last.sustained - 1 / last.tokens_per_s;
+  };
+  const double of_one_each = prefill(8);
+  EXPECT_NEAR(prefill(9), of_one_each, 1e-6 * of_one_each);
+  EXPECT_NEAR(prefill(4), 2 * of_one_each, 1e-6 * of_one_each);
+}
+
 TEST(PlanReport, tells_programs_and_people_the_same) {
   const PlanReport r = make_report(glm5(), on("h200", 8, Release::kFp8, {.tp = 8})).value();
   const Json json = to_json(r);
