@@ -57,7 +57,7 @@ Status add_memory(const ModelConfig& config, Deployment& d) {
     if (dealt > 0) {
       GLINT_TRY(const ModelPartition partition,
                 partition_of(config, o.layout, static_cast<int>(stage)));
-      d.all_weights += dealt / partition.experts.count * config.n_routed_experts;
+      d.all_weights += dealt / partition.experts.count * partition.num_expert_slots;
     }
     d.all_pages += one.page;
     largest_page = std::max(largest_page, one.page);

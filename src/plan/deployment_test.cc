@@ -88,6 +88,12 @@ TEST(Deployment, of_experts_dealt_out_unevenly_holds_each_once) {
             one.rank.weights[experts] + 3 * (one.rank.weight_bytes() - one.rank.weights[experts]));
 }
 
+TEST(Deployment, holds_experts_twice_that_are_redundant) {
+  const MeshShape layout = {.ep = 8, .dp = 8, .moves_experts = true, .redundant_experts = 8};
+  const Deployment d = planned(on("h200", 8, Release::kFp8, layout));
+  EXPECT_EQ(d.all_weights, 8 * d.rank.weight_bytes());  // 33 slots of a layer on each
+}
+
 // Engines of one host of eight, attention in replicas, 0.7 of the memory.
 TEST(Deployment, of_the_whole_model_on_eight_h200_beside_training_is_impossible) {
   for (const Release release : {Release::kBF16, Release::kFp8}) {
