@@ -349,8 +349,9 @@ TEST(PlanReport, tells_programs_and_people_the_same) {
   EXPECT_TRUE(json.find("fits")->as_bool());
   EXPECT_EQ(json.find("cache_tokens")->as_int(), r.deployment.cache_tokens);
   const std::string page = to_html(r);
-  for (const char* title : {"Memory of a device", "Step time over batch", "Context over"}) {
-    EXPECT_NE(page.find(title), std::string::npos);
+  for (const char* part : {"Memory of a device", "Step time over batch", "Context over",
+                           "2,048 tokens in, 512 out. Engines"}) {
+    EXPECT_NE(page.find(part), std::string::npos);
   }
   EXPECT_EQ(page.find("<script"), std::string::npos);
 }

@@ -8,19 +8,13 @@
 namespace glint {
 namespace {
 
-// GiB from one on, so that the rows of a large model compare.
-std::string size(std::int64_t bytes) {
-  constexpr double kGiB = 1 << 30;
-  const std::int64_t hundredths = std::llround(100 * static_cast<double>(bytes) / kGiB);
-  if (hundredths < 100) return human_bytes(bytes);
-  return with_commas(hundredths / 100) + formatted(".%02d GiB", static_cast<int>(hundredths % 100));
-}
 std::string whole(double number) { return with_commas(std::llround(number)); }
 std::string line(const std::string& name, const std::string& value) {
   return formatted("  %-34s %s\n", name.c_str(), value.c_str());
 }
 std::string row(const std::string& name, std::int64_t each, std::int64_t all) {
-  return formatted("  %-34s %14s %14s\n", name.c_str(), size(each).c_str(), size(all).c_str());
+  return formatted("  %-34s %14s %14s\n", name.c_str(), memory_size(each).c_str(),
+                   memory_size(all).c_str());
 }
 std::string ms(double seconds) { return formatted("%.2f ms", seconds * 1e3); }
 
@@ -42,9 +36,9 @@ std::string weight_rows(const Deployment& d) {
   std::string text = "\nWeights of a rank\n";
   for (int i = 0; i < kNumTensorRoles; ++i) {
     const std::int64_t bytes = d.rank.weights[static_cast<std::size_t>(i)];
-    if (bytes > 0) text += line(name_of(static_cast<TensorRole>(i)), size(bytes));
+    if (bytes > 0) text += line(name_of(static_cast<TensorRole>(i)), memory_size(bytes));
   }
-  if (d.rank.replicated) text += line("of them on every rank", size(d.rank.replicated));
+  if (d.rank.replicated) text += line("of them on every rank", memory_size(d.rank.replicated));
   return text;
 }
 
@@ -99,6 +93,13 @@ Json layout_json(const MeshShape& l) {
 }
 
 }  // namespace
+
+std::string memory_size(std::int64_t bytes) {
+  constexpr double kGiB = 1 << 30;
+  const std::int64_t hundredths = std::llround(100 * static_cast<double>(bytes) / kGiB);
+  if (hundredths < 100) return human_bytes(bytes);
+  return with_commas(hundredths / 100) + formatted(".%02d GiB", static_cast<int>(hundredths % 100));
+}
 
 Result<PlanReport> make_report(const ModelConfig& config, const DeploymentOptions& options) {
   PlanReport report;

@@ -18,7 +18,7 @@ Chart memory_chart(const Deployment& d) {
                  .marks = Chart::Marks::kBars};
   const auto add = [&](const std::string& name, std::int64_t bytes) {
     if (bytes > 0) {
-      chart.points.push_back({name, gib(bytes), str(name, formatted(": %.2f GiB", gib(bytes)))});
+      chart.points.push_back({name, gib(bytes), str(name, ": ", memory_size(bytes))});
     }
   };
   // A chart has room for the names of a few bars: the table says the rest.
@@ -78,11 +78,11 @@ std::string to_html(const PlanReport& r) {
   page += page_section("Memory of a device", "Weights by role, what steps take, and the cache.",
                        svg_chart(memory_chart(d)));
   if (!d.decode.empty()) {
-    page += page_section(
-        "Step time over batch",
-        str("The least time of a step in which every sequence gets one token: ", o.input_len,
-            " tokens in, ", o.output_len, " out. Engines are slower."),
-        svg_chart(step_chart(d)));
+    page += page_section("Step time over batch",
+                         str("The least time of a step in which every sequence gets one token: ",
+                             with_commas(o.input_len), " tokens in, ", with_commas(o.output_len),
+                             " out. Engines are slower."),
+                         svg_chart(step_chart(d)));
   }
   if (d.cache_tokens > 0) {
     page += page_section("Context over concurrency",

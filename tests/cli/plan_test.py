@@ -111,6 +111,8 @@ def page():
         output(*SEED, "--html", file)
         html = file.read_text()
         check(html.count("<svg") == 3 and "http" not in html and "<script" not in html, "the page", html[:400])
+        output("plan", MODEL, "--html", file)
+        check(": 0.00 GiB" not in file.read_text(), "small sizes", re.findall("<title>.*?<", file.read_text()))
 
 
 def launches():
