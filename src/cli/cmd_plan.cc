@@ -259,13 +259,16 @@ Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions&
   int tp = left;
   while (heads % tp) --tp;
   if (o.count && tp != left) {
-    const std::int64_t of_stage = d.count / d.layout.pp;
-    const std::string replicas = d.count % d.layout.pp == 0
-                                     ? str(", or --dp to ", of_stage / std::gcd(of_stage, heads))
+    MeshShape all = d.layout, fewer = d.layout;
+    all.tp = static_cast<int>(std::gcd(d.count / all.pp, heads));
+    fewer.tp = tp;
+    const std::string by_dp = settings_of_dp(config, all, d.count);
+    const std::string by_count = by_dp.empty() || plan_partition(config, fewer, 0).ok()
+                                     ? str("it to ", tp * others, by_dp.empty() ? "" : ", or ")
                                      : "";
     return invalid(str("--count is ", d.count, ", which leaves ", left,
-                       " ranks to divide the model's ", heads, " heads evenly; set it to ",
-                       tp * others, replicas));
+                       " ranks to divide the model's ", heads, " heads evenly; set ", by_count,
+                       by_dp));
   }
   d.layout.tp = tp;
   if (!o.count && o.device != "cpu") d.count = tp * others;

@@ -194,15 +194,29 @@ std::int64_t Deployment::used() const {
   return weights + working + std::max<std::int64_t>(cache, 0);
 }
 
+std::string settings_of_dp(const ModelConfig& config, MeshShape layout, int count) {
+  layout.dp = count / (layout.tp * layout.pp);
+  std::string settings = str("--dp to ", layout.dp);
+  const int stage = layout.tp * layout.dp;
+  if (layout.ep != 1 && layout.ep != stage) {
+    layout.ep = stage;
+    settings += str(" and --ep to ", stage);
+  }
+  const bool fits = layout.num_ranks() == count && plan_partition(config, layout, 0).ok();
+  return fits ? settings : "";
+}
+
 Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOptions& options) {
   Deployment d = {.options = options};
   const DeploymentOptions& o = d.options;
   const MeshShape& layout = o.layout;
   if (layout.num_ranks() != o.count) {
-    const int replica = layout.tp * layout.pp;
+    std::string settings = settings_of_dp(config, layout, o.count);
+    if (settings.empty() && plan_partition(config, layout, 0).ok())
+      settings = str("--count to ", layout.num_ranks());
     return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
                        o.count, " devices (--count); tp x dp x pp must be their number",
-                       o.count % replica == 0 ? str("; set --dp to ", o.count / replica) : ""));
+                       settings.empty() ? "" : "; set ", settings));
   }
   GLINT_TRY_STATUS(check_shape(layout));
   d.max_model_len = o.max_model_len ? o.max_model_len : config.max_position_embeddings;

@@ -84,6 +84,10 @@ struct Deployment {
   std::int64_t used() const;
 };
 
+// The settings with which `layout` has `count` ranks by its dp: "--dp to 8", or "--dp to 8 and --ep
+// to 8" where experts are dealt out. Empty where the model cannot be divided so.
+std::string settings_of_dp(const ModelConfig& config, MeshShape layout, int count);
+
 // Fails if the model cannot be divided so. A deployment that does not fit has no speeds.
 Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOptions& options);
 

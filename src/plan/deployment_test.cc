@@ -253,6 +253,12 @@ TEST(Deployment, refuses_layouts_that_are_none) {
   EXPECT_EQ(error({.tp = 4}),
             "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their "
             "number; set --dp to 2");
+  for (const auto& [layout, end] :
+       {std::pair(MeshShape{.ep = 4, .dp = 4}, "set --dp to 8 and --ep to 8"),
+        std::pair(MeshShape{.tp = 2, .ep = 8, .dp = 2}, "set --dp to 4"),
+        std::pair(MeshShape{.cp = 3, .dp = 3}, "set --count to 3"),
+        std::pair(MeshShape{.tp = 3}, "must be their number")})
+    EXPECT_TRUE(error(layout).ends_with(end)) << error(layout);
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
   EXPECT_EQ(
       error({.tp = 8, .cp = 8}),
@@ -330,8 +336,8 @@ TEST(Deployment, stages_divide_the_sequences_that_fit) {
   EXPECT_NEAR(alone.tokens_per_s * alone.floor.seconds, 1, 1e-9);
 }
 
-// Prompts take the same of each token once every shard has one: batches in flight add up.
-TEST(Deployment, stages_prefill_on_all_shards_that_have_a_sequence) {
+// Prompts take the same of each token once every replica has one: batches in flight add up.
+TEST(Deployment, stages_prefill_on_all_replicas_that_have_a_sequence) {
   DeploymentOptions options = on("h200", 16, Release::kFp8, {.ep = 8, .pp = 2, .dp = 8});
   const auto prefill = [&](int sequences) {
     options.concurrency = sequences;
