@@ -229,7 +229,7 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
   add(o.kv_dtype != o.dtype, "--kv-dtype", o.kv_dtype);
   add(o.index != index_of({.dtype = o.dtype}), "--index", o.index);
   add(d.max_model_len != 0, "--max-model-len", d.max_model_len);
-  add(true, "--max-num-seqs", o.concurrency ? o.concurrency : plan.max_running * d.layout.dp);
+  add(true, "--max-num-seqs", plan.all_running());
   add(o.max_num_batched_tokens != ServeOptions().max_num_batched_tokens, "--max-num-batched-tokens",
       o.max_num_batched_tokens);
   add(o.drafts != 0, "--spec", str("mtp:", o.drafts));

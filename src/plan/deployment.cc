@@ -29,7 +29,7 @@ TrialOptions floor_options(const DeploymentOptions& o, int stage) {
 // The step limits of a server that runs `d`.
 StepLimits limits_of(const ModelConfig& config, const Deployment& d) {
   const DeploymentOptions& o = d.options;
-  const int running = o.concurrency ? o.concurrency : d.max_running * o.layout.dp;
+  const int running = d.all_running();
   GraphSizes graphs;
   if (StepGraphs::can_record(o.layout) && !o.device.is_host()) graphs = usual_graphs(running);
   graphs.most = o.step_tokens;

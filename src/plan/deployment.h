@@ -77,6 +77,10 @@ struct Deployment {
   std::vector<DecodePoint> decode = {};
   std::vector<PrefillPoint> prefill = {};
 
+  // Sequences that run at once, of all shards together: a server's --max-num-seqs.
+  int all_running() const {
+    return options.concurrency ? options.concurrency : max_running * options.layout.dp;
+  }
   // Bytes on all devices together.
   std::int64_t all_working() const { return rank.working_bytes(options.count); }
   std::int64_t all_cache() const;
