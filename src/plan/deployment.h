@@ -77,7 +77,7 @@ struct Deployment {
   std::vector<DecodePoint> decode = {};
   std::vector<PrefillPoint> prefill = {};
 
-  // Sequences that run at once, of all shards together: a server's --max-num-seqs.
+  // Sequences that run at once, of all replicas together: a server's --max-num-seqs.
   int all_running() const {
     return options.concurrency ? options.concurrency : max_running * options.layout.dp;
   }
