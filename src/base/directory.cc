@@ -28,10 +28,22 @@ Status sync_directory(const std::string& dir) {
 
 namespace {
 
+// Fails with EEXIST where something has the new name.
+int rename_to_free_name(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // A file system that cannot do both at once, as NFS.
+  if (is_present(to)) return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
 // All or nothing, but for a process that is killed meanwhile.
 Status move_all(const std::string& from, const std::string& to, std::string_view last) {
   std::vector<std::string> names;
   std::error_code error;
+  if (!fs::is_empty(to, error)) {
+    return invalid(str(to, " is not empty any more; empty it, and run the command again"));
+  }
   for (const auto& entry : fs::directory_iterator(from, error)) {
     names.push_back(entry.path().filename().string());
   }
@@ -40,8 +52,8 @@ Status move_all(const std::string& from, const std::string& to, std::string_view
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == last) GLINT_TRY_STATUS(sync_directory(to));
     const std::string path = str(to, "/", names[i]);
-    if (std::rename(str(from, "/", names[i]).c_str(), path.c_str()) == 0) continue;
-    const int code = errno;
+    const int code = rename_to_free_name(str(from, "/", names[i]), path);
+    if (code == 0) continue;
     while (i-- > 0) fs::rename(str(to, "/", names[i]), str(from, "/", names[i]), error);
     return system_error("cannot rename to", path, code);
   }

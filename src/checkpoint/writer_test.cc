@@ -107,6 +107,20 @@ TEST(CheckpointWriter, an_empty_directory_of_that_name_is_filled) {
   EXPECT_EQ(after.st_mode, before.st_mode);
 }
 
+TEST(CheckpointWriter, files_that_came_into_the_directory_meanwhile_stay) {
+  const TestDir dir;
+  std::filesystem::create_directory(dir / "out");
+  CheckpointWriter writer = CheckpointWriter::create(dir / "out", three_tensors()).value();
+  ASSERT_TRUE(writer.add_file("config.json", "{}").ok());
+  dir.write("out/config.json", "mine");
+  const Status status = writer.finish();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message,
+            dir / "out is not empty any more; empty it, and run the command again");
+  EXPECT_EQ(read_file(dir / "out/config.json").value(), "mine");
+  EXPECT_FALSE(file_exists(dir / "out/model.safetensors"));
+}
+
 TEST(CheckpointWriter, refuses_to_write_over_anything) {
   const TestDir dir;
   const auto refusal = [](const std::string& path, std::vector<TensorSpec> tensors) {
