@@ -38,19 +38,23 @@ int rename_to_free_name(const std::string& from, const std::string& to) {
 }
 
 // All or nothing, but for a process that is killed meanwhile.
-Status move_all(const std::string& from, const std::string& to, std::string_view last) {
+Status move_all(const std::string& from, const std::string& to, const MoveOrder& order) {
   std::vector<std::string> names;
   std::error_code error;
-  if (!fs::is_empty(to, error)) {
+  if (!is_half_moved(from, to, order) && !fs::is_empty(to, error)) {
     return invalid(str(to, " is not empty any more; empty it, and run the command again"));
   }
   for (const auto& entry : fs::directory_iterator(from, error)) {
     names.push_back(entry.path().filename().string());
   }
   if (error) return system_error("cannot read", from, error.value());
-  std::partition(names.begin(), names.end(), [&](const std::string& name) { return name != last; });
+  const auto rank = [&](const std::string& name) {
+    return name == order.first ? 0 : name == order.last ? 2 : 1;
+  };
+  std::ranges::sort(names, {}, rank);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == last) GLINT_TRY_STATUS(sync_directory(to));
+    const bool follows_first = i > 0 && names[i - 1] == order.first;
+    if (follows_first || names[i] == order.last) GLINT_TRY_STATUS(sync_directory(to));
     const std::string path = str(to, "/", names[i]);
     const int code = rename_to_free_name(str(from, "/", names[i]), path);
     if (code == 0) continue;
@@ -63,9 +67,14 @@ Status move_all(const std::string& from, const std::string& to, std::string_view
 
 }  // namespace
 
-Status rename_directory(const std::string& partial, const std::string& dir, std::string_view last) {
+bool is_half_moved(const std::string& partial, const std::string& dir, const MoveOrder& order) {
+  return !is_present(str(partial, "/", order.first)) && file_exists(str(dir, "/", order.first));
+}
+
+Status rename_directory(const std::string& partial, const std::string& dir,
+                        const MoveOrder& order) {
   if (is_directory(dir)) {
-    GLINT_TRY_STATUS(move_all(partial, dir, last));
+    GLINT_TRY_STATUS(move_all(partial, dir, order));
   } else if (std::rename(partial.c_str(), dir.c_str()) != 0) {
     return system_error("cannot rename to", dir, errno);
   }

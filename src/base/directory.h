@@ -11,10 +11,16 @@ namespace glint {
 // Makes renames and new files in `dir` durable.
 Status sync_directory(const std::string& dir);
 
+struct MoveOrder {
+  std::string_view first = {};  // by which a killed move is known; empty: it is not gone on with
+  std::string_view last = {};   // by which others know that the directory is whole
+};
+
 // Gives the finished directory `partial`, synced itself, its name `dir`, durably. An empty
 // directory of that name stays, with its mode and those who work in it: what `partial` holds moves
-// there, with `last`, by which others know that it is whole, after all else.
-Status rename_directory(const std::string& partial, const std::string& dir, std::string_view last);
+// there in that order. Goes on with a move that was killed.
+Status rename_directory(const std::string& partial, const std::string& dir, const MoveOrder& order);
+bool is_half_moved(const std::string& partial, const std::string& dir, const MoveOrder& order);
 
 std::string without_slashes(std::string path);  // at its end
 

@@ -105,7 +105,7 @@ Status CheckpointWriter::finish() {
   }
   for (ShardFile& file : state_->files) GLINT_TRY_STATUS(file.finish());
   GLINT_TRY_STATUS(sync_directory(state_->partial_dir));
-  GLINT_TRY_STATUS(rename_directory(state_->partial_dir, state_->dir, "config.json"));
+  GLINT_TRY_STATUS(rename_directory(state_->partial_dir, state_->dir, {.last = "config.json"}));
   state_->partial_dir.clear();
   return Ok{};
 }

@@ -34,6 +34,8 @@ constexpr int kEncodingVersion = 1;
 // The times are for telling whether to go on; the result does not depend on them.
 constexpr std::string_view kTimes = "source_times_xxh128";
 
+constexpr MoveOrder kMoveOrder = {.first = kManifestName, .last = "config.json"};
+
 // True if the name of everything in `dir` begins with `prefix`.
 bool holds_only(const std::string& dir, std::string_view prefix) {
   std::error_code error;
@@ -105,6 +107,7 @@ struct Conversion::State {
   std::optional<Descriptors> descriptors;
   Manifest manifest;
   DirectoryLock lock;
+  bool is_complete = false;      // an earlier run was killed while its files moved to OUT
   std::size_t next_ahead = 0;    // the first unit that the kernel was not asked to read
   std::int64_t bytes_ahead = 0;  // of those before it that are not encoded yet
 };
@@ -209,7 +212,8 @@ Status Conversion::State::look_for_earlier_run() {
   if (!is_present(partial)) return Ok{};
   // Before what is there is read: another run may write it.
   if (is_directory(partial)) GLINT_TRY_STATUS(lock.lock(partial));
-  const std::string path = str(partial, "/", kManifestName);
+  is_complete = is_half_moved(partial, options.out, kMoveOrder);
+  const std::string path = str(is_complete ? options.out : partial, "/", kManifestName);
   const auto not_ours = [&](const std::string& why) {
     return invalid(str(partial, " is not a half-finished run of this job: ", why,
                        "; remove it, or choose another OUT"));
@@ -224,6 +228,10 @@ Status Conversion::State::look_for_earlier_run() {
     const Json* before = earlier.value().job.find(key);
     if (!before && key == kTimes) continue;  // it was about to be renamed
     if (!before || *before != value) return not_ours(str("its ", said(key), " differs"));
+  }
+  if (is_complete) {
+    manifest = std::move(earlier).value();
+    return Ok{};
   }
   for (FinishedShard& shard : earlier.value().shards) {
     const bool is_planned = std::any_of(shards.begin(), shards.end(),
@@ -366,7 +374,7 @@ Status Conversion::State::finish() {
                 [](const Json::Member& member) { return member.first == kTimes; });
   GLINT_TRY_STATUS(save_manifest());
   GLINT_TRY_STATUS(sync_directory(partial));
-  return rename_directory(partial, options.out, "config.json");
+  return rename_directory(partial, options.out, kMoveOrder);
 }
 
 Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
@@ -376,7 +384,7 @@ Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
   GLINT_TRY_STATUS(state->describe_job());
   GLINT_TRY_STATUS(state->look_for_earlier_run());
   GLINT_TRY_STATUS(check_free_space(state->options.out, state->bytes_to_write()));
-  GLINT_TRY_STATUS(check_directory_name(state->options.out));
+  if (!state->is_complete) GLINT_TRY_STATUS(check_directory_name(state->options.out));
   return Conversion(std::move(state));
 }
 
@@ -397,6 +405,7 @@ std::int64_t Conversion::finished_bytes() const {
 }
 
 Status Conversion::check_finished(const BytesDone& done) {
+  if (state_->is_complete) return Ok{};
   std::vector<FinishedShard> good;
   for (FinishedShard& shard : state_->manifest.shards) {
     GLINT_TRY(const std::string hash, hash_file(str(state_->partial, "/", shard.name), done));
@@ -423,6 +432,7 @@ std::int64_t Conversion::bytes_to_read() const {
 Status Conversion::run(ThreadPool& pool, const BytesDone& done) {
   State& state = *state_;
   GLINT_TRY_STATUS(state.lock.lock(state.partial));
+  if (state.is_complete) return rename_directory(state.partial, state.options.out, kMoveOrder);
   GLINT_TRY_STATUS(state.save_manifest());
   UnitEncoder encoder(state.options.recipe, *state.checkpoint, pool);
   GLINT_TRY_STATUS(state.make_shards(encoder, done));

@@ -152,6 +152,36 @@ TEST_F(ConvertTest, a_run_that_was_killed_before_its_manifest_goes_on) {
   expect_good("out", model_);
 }
 
+TEST_F(ConvertTest, a_run_that_was_killed_while_its_files_moved_goes_on) {
+  fs::create_directory(dir_ / "out");
+  ASSERT_TRUE(convert(model_, "out", {}).ok());
+  const auto whole = files("out");
+  // Moves the rest back to OUT.partial; the manifest goes to OUT first, config.json last.
+  const auto left = [&](const auto& is_left) {
+    fs::create_directory(dir_ / "out.partial");
+    for (const auto& [name, hash] : whole) {
+      if (is_left(name)) fs::rename(dir_ / "out/" + name, dir_ / "out.partial/" + name);
+    }
+  };
+  const auto expect_whole = [&] {
+    ASSERT_TRUE(convert(model_, "out", {}).ok());
+    EXPECT_EQ(files("out"), whole);
+    EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
+  };
+  left([](const std::string& name) { return name != kManifestName; });
+  EXPECT_NE(refusal(model_, "out", kFp8).find("its recipe differs"), std::string::npos);
+  dir_.write("out/config.json", "mine");
+  EXPECT_EQ(refusal(model_, "out"),
+            "cannot rename to " + dir_ / "out/config.json" + ": File exists");
+  EXPECT_EQ(read_file(dir_ / "out/config.json").value(), "mine");
+  fs::remove(dir_ / "out/config.json");
+  expect_whole();
+  left([](const std::string& name) { return name == "config.json"; });
+  expect_whole();
+  left([](const std::string&) { return false; });
+  expect_whole();
+}
+
 TEST_F(ConvertTest, gate_and_up_share_scales_and_zeros_are_harmless) {
   const std::string source = copy_of_model();
   {
