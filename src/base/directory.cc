@@ -123,6 +123,7 @@ Status check_directory_name(const std::string& dir) {
   if (type != fs::file_type::directory || !fs::is_empty(dir, error)) {
     return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
   }
+  if (::access(dir.c_str(), W_OK | X_OK) != 0) return system_error("cannot write to", dir, errno);
   if (!is_mount_point(dir)) return Ok{};
   return invalid(str(
       dir,

@@ -28,8 +28,8 @@ std::string without_slashes(std::string path);  // at its end
 // when the working directory is gone. As given, if the directory above it is not there.
 std::string absolute_name(const std::string& path);
 
-// Fails unless rename_directory() can make `dir`: nothing or an empty directory has that name,
-// and its parent is there.
+// Fails unless rename_directory() can make `dir`: nothing or an empty directory that can be
+// written has that name, and its parent is there.
 Status check_directory_name(const std::string& dir);
 
 }  // namespace glint

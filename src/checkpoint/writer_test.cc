@@ -1,6 +1,7 @@
 #include "checkpoint/writer.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -146,6 +147,24 @@ TEST(CheckpointWriter, refuses_to_write_over_anything) {
   EXPECT_TRUE(std::filesystem::exists(dir / "out")) << "a refusal leaves what is there";
   EXPECT_EQ(refusal(dir / "absent/out", three_tensors()),
             str("cannot create ", dir / "absent/out", ": No such file or directory"));
+}
+
+TEST(CheckpointWriter, an_empty_directory_of_another_user_is_known_before_anything_is_written) {
+  const TestDir dir;
+  std::filesystem::create_directory(dir / "out");
+  ASSERT_EQ(::chmod((dir / "out").c_str(), 0555), 0);
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0777), 0);
+  // Root may write everywhere.
+  EXPECT_EXIT(
+      {
+        if (::getuid() == 0 && ::setuid(65534) != 0) std::exit(0);
+        const auto writer = CheckpointWriter::create(dir / "out", three_tensors());
+        const bool is_told =
+            !writer.ok() &&
+            writer.error().message == str("cannot write to ", dir / "out", ": Permission denied");
+        std::exit(is_told ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(CheckpointWriter, a_disk_that_is_too_small_is_known_before_anything_is_written) {
