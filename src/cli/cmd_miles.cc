@@ -33,6 +33,7 @@ Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli)
   const std::string &model = given.values["hf-checkpoint"], &load = given.values["load"];
   const std::string& save = given.values["save"];
   if (model.empty()) return invalid(str(info.name, ": give a checkpoint: --hf-checkpoint DIR"));
+  GLINT_TRY_STATUS(check_reference(given, cli.environment.hf_hub_cache).in(info.name));
   if (!load.empty() && load != save) {
     return invalid(str(info.name, ": --load is ", load, " and --save ", quoted(save),
                        "; a run goes on in its own folder: give both the same"));

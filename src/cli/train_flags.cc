@@ -7,6 +7,9 @@
 #include "base/option_value.h"
 #include "base/options.h"
 #include "base/str.h"
+#include "checkpoint/model_dir.h"
+#include "checkpoint/safetensors.h"
+#include "quant/source_identity.h"
 
 namespace glint {
 namespace {
@@ -243,17 +246,10 @@ void leave_out(TranslatedTrainArgs& out, const char* flag, const char* reason,
   out.meaningless[reason] += str(" --", flag, value == "true" ? "" : " " + value);
 }
 
-// There training begins with the reference model, of which --hf-checkpoint is another form.
-Status check_reference(const TranslatedTrainArgs& args) {
-  const std::string model = args.value("hf-checkpoint"), reference = args.value("ref-load");
-  std::error_code error;
-  if (reference.empty() || model == reference || !file_exists(reference + "/config.json") ||
-      std::filesystem::equivalent(model, reference, error)) {
-    return Ok{};
-  }
-  return invalid(str("--ref-load ", reference, " is another checkpoint than --hf-checkpoint ",
-                     model, "; training begins with the reference model: give it by ",
-                     "--hf-checkpoint, too"));
+Result<std::string> fingerprint_of(const std::string& dir) {
+  GLINT_TRY(const std::string config, read_file(dir + "/config.json"));
+  GLINT_TRY(const auto source, SafetensorsSource::open(dir));
+  return source_fingerprint(*source, config);
 }
 
 }  // namespace
@@ -322,7 +318,6 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
         break;
     }
   }
-  GLINT_TRY_STATUS(check_reference(out));
   use_filter(out);
   if (out.value("use-kl-loss") != "true") {
     leave_out(out, "kl-loss-coef", "there is no KL without --use-kl-loss", "0");
@@ -339,6 +334,23 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
     leave_out(out, "over-sampling-batch-size", "", batch);
   }
   return out;
+}
+
+Status check_reference(const TranslatedTrainArgs& args, const std::string& hf_hub_cache) {
+  const std::string model = args.value("hf-checkpoint"), reference = args.value("ref-load");
+  if (reference.empty()) return Ok{};
+  const Result<std::string> other = resolve_model(reference, hf_hub_cache);
+  // The form that is trained there, of which --hf-checkpoint is the other one, may be anywhere.
+  if (!other.ok() || !SafetensorsSource::any_in(other.value())) return Ok{};
+  GLINT_TRY(const std::string dir, resolve_model(model, hf_hub_cache).in("--hf-checkpoint"));
+  std::error_code error;
+  if (std::filesystem::equivalent(dir, other.value(), error)) return Ok{};
+  GLINT_TRY(const std::string ours, fingerprint_of(dir).in("--hf-checkpoint"));
+  GLINT_TRY(const std::string theirs, fingerprint_of(other.value()).in("--ref-load"));
+  if (ours == theirs) return Ok{};
+  return invalid(str("--ref-load ", reference, " is another checkpoint than --hf-checkpoint ",
+                     model, "; training begins with the reference model: give it by ",
+                     "--hf-checkpoint, too"));
 }
 
 void leave_out_corrections(TranslatedTrainArgs& out) {

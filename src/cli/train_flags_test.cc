@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "base/test_dir.h"
+#include "checkpoint/test_files.h"
 #include "cli/train_sizes.h"
 
 namespace glint {
@@ -172,15 +173,30 @@ TEST(TrainFlags, TheRecipeOfMilesPassesThemOn) {
 
 TEST(TrainFlags, TheReferenceIsTheModelThatTrainingBeginsWith) {
   const TestDir dir;
-  dir.write("a/config.json", "{}");
-  dir.write("b/config.json", "{}");
-  const auto both = [&](const char* model, const char* reference) {
-    return translate(str("--hf-checkpoint ", dir / model, " --ref-load ", dir / reference));
+  const auto write = [&](const std::string& model, const char* bytes) {
+    dir.write(model + "/config.json", "{}");
+    dir.write(model + "/model.safetensors", safetensors_file({{"x", "U8", "[1]", bytes}}));
   };
-  EXPECT_EQ(both("a", "a/").value().meaningless.size(), 1u);
-  EXPECT_TRUE(both("a", "a_torch_dist").ok());
-  EXPECT_TRUE(both("a", "b").error().message.starts_with(
-      str("--ref-load ", dir / "b", " is another checkpoint than --hf-checkpoint ", dir / "a")));
+  const std::string snapshot = "models--org--a/snapshots/0123";
+  for (const std::string& model : {std::string("a"), std::string("copy"), snapshot}) {
+    write(model, "x");
+  }
+  write("trained", "y");
+  dir.write("models--org--a/refs/main", "0123");
+  const auto check = [&](const std::string& model, const std::string& reference) {
+    const auto args = translate(str("--hf-checkpoint ", model, " --ref-load ", reference)).value();
+    EXPECT_EQ(args.meaningless.size(), 1u);
+    const Status status = check_reference(args, dir.path());
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(check(dir / "a", dir / "a/"), "");
+  EXPECT_EQ(check(dir / "a", dir / "copy"), "");
+  EXPECT_EQ(check("org/a", dir / snapshot), "");
+  EXPECT_EQ(check(dir / "a", "org/a"), "");
+  EXPECT_EQ(check(dir / "a", dir / "a_torch_dist"), "");
+  EXPECT_TRUE(check(dir / "a", dir / "trained")
+                  .starts_with(str("--ref-load ", dir / "trained",
+                                   " is another checkpoint than --hf-checkpoint ", dir / "a")));
 }
 
 TEST(TrainFlags, MistakesAreNamed) {

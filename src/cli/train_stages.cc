@@ -172,6 +172,7 @@ Status train_run(const Launch& launch, Cli& cli) {
                        " is not there; `glint train prepare` and `glint train prepare-cp` "
                        "make it"));
   }
+  GLINT_TRY_STATUS(check_reference(launch.args, cli.environment.hf_hub_cache));
   return run_command(train_grpo_command(), launch.grpo(), cli);
 }
 

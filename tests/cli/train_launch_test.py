@@ -214,7 +214,7 @@ def argument_lists_of_miles_run(tmp):
     stages = run("miles", *args, "--save", tmp / "stages", "--load", tmp / "stages", "--pipeline-model-parallel-size", 2, "--decoder-last-pipeline-num-layers", 1)
     check(stages.returncode == 0 and "parity: 0 of" in stages.stdout, "stages", stages.stdout + stages.stderr)
     refused("miles", *args, "--custom-rm-path", "a.b", words=["Python functions", "--rm-command"])
-    refused("miles", "--save", "x", words=["--hf-checkpoint"])
+    refused("miles", "--save", "x", "--ref-load", TINY, words=["give a checkpoint: --hf-checkpoint DIR"])
     for flag, words in (("--input-key", 'has no "input"'), ("--n-samples-per-prompt", "--n-samples-per-prompt is 1")):
         at = args.index(flag)
         left_out = run("miles", *args[:at], *args[at + 2:])
