@@ -36,7 +36,8 @@ int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens, bo
   return static_cast<int>(own_batches(sequences, batch_tokens, drafts).size());
 }
 
-Status GradientPass::prepare(Sequences sequences, std::int64_t batch_tokens, const PassKind& kind) {
+Status GradientPass::prepare(Sequences sequences, std::int64_t batch_tokens, PassKind kind) {
+  kind.shares = shares();
   GLINT_TRY_STATUS(check_train_sequences(model_, sequences));
   if (kind.drafts && !model_.has_mtp()) {
     return invalid("this checkpoint has no MTP layer, which the loss of one needs");
@@ -146,8 +147,7 @@ GradientPass::OnPart GradientPass::after_part(const OnPart& on_part) const {
 Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
                                    std::int64_t batch_tokens, const OnPart& on_part) {
   const bool mtp = terms.mtp_scale != 0;
-  GLINT_TRY_STATUS(
-      prepare(sequences, batch_tokens, {.drafts = mtp, .learns = true, .shares = shares()}));
+  GLINT_TRY_STATUS(prepare(sequences, batch_tokens, {.drafts = mtp, .learns = true}));
   LossSums sums = {.tokens = count_targets(sequences, 1),
                    .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
   const std::vector<Sequences> all = batches(sequences, batch_tokens, mtp);
@@ -174,7 +174,7 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
 Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, const ScoreTerms& terms,
                                                      std::int64_t batch_tokens,
                                                      const OnPart& on_part) {
-  GLINT_TRY_STATUS(prepare(sequences, batch_tokens, {.drafts = terms.drafts, .shares = shares()}));
+  GLINT_TRY_STATUS(prepare(sequences, batch_tokens, {.drafts = terms.drafts}));
   const LossTerms loss = {.temperature = terms.temperature};
   const OnPart done = after_part(on_part);
   std::vector<TokenScores> scores;

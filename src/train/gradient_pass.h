@@ -45,7 +45,7 @@ class GradientPass final : public GradientSource {
  private:
   // Sequences are sound, and there is memory for each batch of them.
   Status prepare(std::span<const TrainSequence> sequences, std::int64_t batch_tokens,
-                 const PassKind& kind);
+                 PassKind kind);
   // Whether plenty of memory is free for layers that are not computed again.
   Result<bool> can_keep_layers(const BatchShape& most);
   // On this rank, with that which batches have.
