@@ -219,7 +219,7 @@ void HttpConnection::dispatch() {
   HttpRequest request = parser_.take();
   request.peer = peer_;
   request.body_account = hand_over_account();
-  path_ = request.path;
+  answered_ = {.method = request.method, .path = request.path};
   head_only_ = request.method == "HEAD";
   exchange_ = std::make_shared<ExchangeState>(
       host_.outbox,
@@ -234,13 +234,12 @@ void HttpConnection::dispatch() {
   read_on();
 }
 
-HttpResponse HttpConnection::refusal(int status, const std::string& reason) const {
-  HttpResponse response = {.status = status, .headers = {{"content-type", "text/plain"}}};
-  response.body = reason + "\n";
+HttpResponse HttpConnection::page_of(const HttpRefusal& refusal) const {
+  HttpResponse response = {.status = refusal.status, .headers = {{"content-type", "text/plain"}}};
+  response.body = refusal.reason + "\n";
   if (host_.options.error_page) {
-    guarded("the maker of error pages",
-            [&] { response = host_.options.error_page(status, reason, path_); });
-    response.status = status;
+    guarded("the maker of error pages", [&] { response = host_.options.error_page(refusal); });
+    response.status = refusal.status;
   }
   return response;
 }
@@ -248,11 +247,15 @@ HttpResponse HttpConnection::refusal(int status, const std::string& reason) cons
 // The last answer of this connection: the server's own.
 void HttpConnection::refuse(int status, const std::string& reason) {
   account_body(0);
-  if (path_.empty()) path_ = parser_.path();
+  if (answered_.path.empty()) answered_ = {.method = parser_.method(), .path = parser_.path()};
   if (exchange_) exchange_->connection = nullptr;
   exchange_.reset();
   enter(Phase::kRefusing, kForever);
-  const HttpResponse response = refusal(status, reason);
+  const HttpResponse response = page_of({.status = status,
+                                         .reason = reason,
+                                         .method = answered_.method,
+                                         .path = answered_.path,
+                                         .peer = peer_});
   std::string bytes =
       format_head({.status = status,
                    .headers = response.headers,
@@ -349,7 +352,7 @@ void HttpConnection::on_answered() {
   exchange_->connection = nullptr;
   exchange_.reset();
   head_only_ = false;
-  path_.clear();
+  answered_ = {};
   if (peer_closed_) return close();
   if (!keep) return linger();
   phase_ = Phase::kIdle;

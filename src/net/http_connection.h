@@ -65,7 +65,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void wait_for_more();
   void dispatch();
   void refuse(int status, const std::string& reason);
-  HttpResponse refusal(int status, const std::string& reason) const;
+  HttpResponse page_of(const HttpRefusal& refusal) const;
   void write(std::string bytes);
   void write_some();
   void on_written(std::size_t n);
@@ -87,7 +87,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   std::shared_ptr<ExchangeState> exchange_;  // while kAnswering
   ExchangeState::Phase answer_ = ExchangeState::Phase::kUnanswered;
-  std::string path_;  // of the request that is answered, for error pages
+  struct {
+    std::string method, path;
+  } answered_;  // the request that is answered, for error pages
   bool head_only_ = false;
 
   std::string out_, next_out_;  // being written, from out_sent_ on; to be written behind it

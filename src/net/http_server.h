@@ -91,15 +91,20 @@ struct HttpLimits {
   std::size_t max_stream_buffer = std::size_t{4} << 20;
 };
 
+// A request that the server itself refuses (400, 413, 431 ...). Method and path are empty where
+// they were not read.
+struct HttpRefusal {
+  int status = 400;
+  std::string reason = {}, method = {}, path = {}, peer = {};
+};
+
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  // an address or a name; empty: every address of this machine
   int port = 0;                    // 0: any free one
   HttpLimits limits = {};
   std::string tls_certificate = {}, tls_key = {};  // PEM files; both or neither
-  // Makes the page of a refusal by the server itself (400, 413, 431 ...), on the io thread; the
-  // path may be empty.
-  std::function<HttpResponse(int status, const std::string& reason, const std::string& path)>
-      error_page = {};
+  // Makes the page of a refusal, on the io thread.
+  std::function<HttpResponse(const HttpRefusal&)> error_page = {};
 };
 
 class HttpServer {

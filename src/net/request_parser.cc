@@ -89,6 +89,8 @@ std::size_t RequestParser::body_bytes() const {
   return message_ ? message_->request.body.size() : 0;
 }
 
+std::string RequestParser::method() const { return message_ ? message_->request.method : ""; }
+
 bool RequestParser::take_expectation() { return std::exchange(expectation_, false); }
 
 bool RequestParser::refuse(int status, std::string reason) {

@@ -47,7 +47,9 @@ class RequestParser {
 
   int status() const { return status_; }
   const std::string& reason() const { return reason_; }
-  const std::string& path() const { return path_; }  // of the request refused, if it was read
+  // These are empty where the request was refused before they were read.
+  std::string method() const;
+  const std::string& path() const { return path_; }
 
  private:
   class Message;

@@ -26,11 +26,12 @@ struct RequestContext {
   std::string parent_span_id = {};  // of the caller; empty: none
   std::int64_t begin_ns = 0;        // since 1970
   ErrorStyle style = ErrorStyle::kOpenAi;
-  HttpHeaders headers = {};  // of every answer
-  std::chrono::steady_clock::time_point begin = {};
-  bool want_timings = false;  // the request header x-return-timings: 1
-  bool wants_log = false;     // a line, whatever its end
+  HttpHeaders headers = {};                          // of every answer
+  std::chrono::steady_clock::time_point begin = {};  // none where it is not timed
+  bool want_timings = false;                         // the request header x-return-timings: 1
+  bool wants_log = false;                            // a line, whatever its end
 
+  bool is_timed() const { return begin != std::chrono::steady_clock::time_point{}; }
   double seconds() const;  // since it began
 };
 

@@ -69,11 +69,6 @@ std::int64_t unix_nanoseconds() {
       .count();
 }
 
-// The answer to a request that HttpServer itself refuses.
-HttpResponse refusal(int status, const std::string& reason, const std::string& path) {
-  return error_response({.status = status, .message = reason}, error_style(path));
-}
-
 }  // namespace
 
 struct Server::Impl {
@@ -114,6 +109,7 @@ struct Server::Impl {
   }
 
   void handle(HttpRequest request, HttpExchange exchange);
+  HttpResponse refuse(const HttpRefusal& refusal);
   Reply make_reply(const HttpRequest& request, HttpExchange exchange, const Route* route);
   void enqueue(const Route& route, HttpRequest request, const Reply& reply);
   void run(const Route& route, HttpRequest request, Reply reply);
@@ -165,6 +161,26 @@ Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange
     for (auto& header : cors_headers(core.config, request))
       context->headers.push_back(std::move(header));
   return {std::move(exchange), std::move(context), core.metrics};
+}
+
+// On the io thread: the answer to a request that HttpServer itself refuses, and does not time.
+HttpResponse Server::Impl::refuse(const HttpRefusal& refusal) {
+  std::string allow;
+  const Route* route = find_route(routes, refusal.method, refusal.path, allow);
+  RequestContext context;
+  context.method = known_method(refusal.method);
+  context.route = route ? route->path : "unknown";
+  context.peer = refusal.peer;
+  context.request_id = "req_" + core.ids.hex(24);
+  context.span = core.ids.span({});
+  context.wants_log = core.config.report.log.requests;
+  core.metrics->http_response(context.method, context.route, refusal.status);
+  log_answer(context, refusal.status, refusal.reason);
+  HttpResponse response = error_response({.status = refusal.status, .message = refusal.reason},
+                                         error_style(refusal.path), context.request_id);
+  response.headers.emplace_back("x-request-id", context.request_id);
+  response.headers.emplace_back("traceparent", format_traceparent(context.span));
+  return response;
 }
 
 // On the io thread.
@@ -250,7 +266,6 @@ Server::~Server() = default;
 Result<std::unique_ptr<Server>> Server::listen(ServerConfig config) {
   GLINT_TRY_STATUS(check_parsers(config));
   HttpServerOptions options = config.http;
-  options.error_page = refusal;
   std::unique_ptr<OtlpExporter> spans;
   if (!config.report.otlp_endpoint.empty()) {
     GLINT_TRY(spans, OtlpExporter::start({.endpoint = config.report.otlp_endpoint}));
@@ -258,6 +273,7 @@ Result<std::unique_ptr<Server>> Server::listen(ServerConfig config) {
   auto impl = std::make_unique<Impl>(std::move(config));
   impl->core.spans = std::move(spans);
   Impl* raw = impl.get();
+  options.error_page = [raw](const HttpRefusal& refusal) { return raw->refuse(refusal); };
   GLINT_TRY(impl->http, HttpServer::start(std::move(options),
                                           [raw](HttpRequest request, HttpExchange exchange) {
                                             raw->handle(std::move(request), std::move(exchange));

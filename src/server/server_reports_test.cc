@@ -116,6 +116,53 @@ TEST(ServerReports, refused_requests_are_logged_with_the_reason) {
             "/tokenize 200 \n");
 }
 
+// "METHOD ROUTE STATUS ERROR" of each line.
+std::string told_by(const std::string& log) {
+  std::string told;
+  for (const std::string_view line : split(trimmed(log), '\n')) {
+    const Json fields = parse_json(line).value();
+    EXPECT_TRUE(at(fields, "peer").starts_with("127.0.0.1:")) << line;
+    told += str(at(fields, "method"), " ", at(fields, "route"), " ", at(fields, "status"), " ",
+                at(fields, "error").substr(0, 20), "\n");
+  }
+  return told;
+}
+
+TEST(ServerReports, requests_that_http_refuses_are_logged_and_counted_as_those_of_routes) {
+  TestServerOptions options;
+  options.config.http.limits.max_body_bytes = 1000;
+  options.config.http.limits.max_header_bytes = 1000;
+  options.config.http.limits.body_seconds = 0.1;
+  std::string last, page;
+  const std::string log = log_of(options, LogFormat::kJson, [&](TestServer& server) {
+    const std::string post = "POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: ";
+    for (const std::string& request : {post + "1001\r\n\r\n", post + "5\r\n\r\n",
+                                       "GET / HTTP/1.1\r\nhost: a\r\nx: " + std::string(1000, 'a'),
+                                       std::string("QUASH /nothing HTTP/1.1\r\n\r\n")})
+      last = RawClient(server->port()).exchange(request);
+    page = server.get("/metrics").body;
+  });
+  EXPECT_EQ(told_by(log),
+            "POST /v1/completions 413 the body is longer t\n"
+            "POST /v1/completions 408 the body did not arr\n"
+            "other unknown 431 the head is longer t\n"
+            "other unknown 400 there is no host fie\n");
+  const std::string id = at(parse_json(log.substr(log.rfind('{'))).value(), "request_id");
+  EXPECT_NE(last.find("x-request-id: " + id + "\r\n"), std::string::npos) << last;
+  EXPECT_NE(page.find("route=\"/v1/completions\",status=\"413\"} 1"), std::string::npos) << page;
+}
+
+TEST(ServerReports, connections_beyond_the_limit_are_logged) {
+  TestServerOptions options;
+  options.config.http.limits.max_connections = 1;
+  const std::string log = log_of(options, LogFormat::kJson, [](TestServer& server) {
+    HttpClient first = server.client();
+    EXPECT_EQ(first.send("GET", "/v1/models", {}, {}).value().status, 200);
+    RawClient(server->port()).read_all();
+  });
+  EXPECT_EQ(told_by(log), "other unknown 503 the server has its 1\n");
+}
+
 TEST(ServerReports, prompts_are_logged_if_the_operator_asks) {
   TestServerOptions options;
   options.config.report.log = {.prompts = true};

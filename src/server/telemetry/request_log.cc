@@ -118,11 +118,13 @@ void log_answer(const RequestContext& context, int status, const std::string& er
   const bool is_told = status >= 400 || context.method == "POST";
   if (!context.wants_log || !is_told || !log_enabled(LogLevel::kInfo)) return;
   Json::Object fields = fields_of(context, status, error);
-  fields.emplace_back("total_ms", milliseconds(context.seconds()));
-  log_fields(LogLevel::kInfo,
-             str(words_of(context, status), reason_of(error), "; total ",
-                 milliseconds(context.seconds()), " ms"),
-             dump_json(fields));
+  std::string words = words_of(context, status) + reason_of(error);
+  if (context.is_timed()) {
+    const double total = milliseconds(context.seconds());
+    fields.emplace_back("total_ms", total);
+    words += str("; total ", total, " ms");
+  }
+  log_fields(LogLevel::kInfo, words, dump_json(fields));
 }
 
 }  // namespace glint
