@@ -96,7 +96,8 @@ void StreamReader::finish(std::int64_t want_tokens) {
         "the stream has no usage.completion_tokens, which tells whether the answer is whole; "
         "with --no-ignore-eos its chunks count");
   } else if (record_.usage_tokens != want_tokens) {
-    fail(str("the server counts ", record_.usage_tokens, " tokens; ", want_tokens, " were asked"));
+    fail(str("the server counts ", counted(record_.usage_tokens, "token"), "; ", want_tokens,
+             " were asked"));
   } else if (!record_.tokens.empty() &&
              static_cast<std::int64_t>(record_.tokens.size()) != want_tokens) {
     fail(str(record_.tokens.size(), " token ids came; ", want_tokens, " were asked"));

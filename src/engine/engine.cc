@@ -162,8 +162,8 @@ struct Engine::Impl {
     for (Flush& flush : std::exchange(flushes, {})) {
       if (state.paused) scheduler.preempt_all();
       if (scheduler.num_running() > 0) {
-        flush.done.set_value(unavailable(
-            str(scheduler.num_running(), " requests run; flush the cache when they have ended")));
+        flush.done.set_value(unavailable(str(counted(scheduler.num_running(), "running request"),
+                                             "; flush the cache when there is none")));
         continue;
       }
       scheduler.flush_cache();
@@ -394,7 +394,8 @@ Status Engine::submit(Request request, bool admitted) {
   const int num_before = e.num_alive.fetch_add(1);
   if (num_before - e.options.max_waiting >= e.options.scheduler.max_running && !admitted) {
     e.num_alive.fetch_sub(1);
-    return exhausted(str(num_before, " requests run or wait already; try again later"));
+    return exhausted(
+        str(counted(num_before, "request"), " running or waiting already; try again later"));
   }
   try {
     if (e.inbox.push(Submit{std::move(request), Clock::now()})) return Ok{};

@@ -130,7 +130,7 @@ TEST(Engine, a_full_queue_refuses) {
   const Status status = rig.engine->submit(Rig::request(3));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_EQ(status.error().message, "2 requests run or wait already; try again later");
+  EXPECT_EQ(status.error().message, "2 requests running or waiting already; try again later");
   rig.engine->abort(1);  // makes room
   const TokenEvent::Usage waited = rig.wait_for_end(1).usage;
   EXPECT_GT(waited.started_s, 0);  // all its time was in the queue
@@ -232,7 +232,7 @@ TEST(Engine, flush_cache_forgets_prefixes_but_not_while_requests_run) {
   rig.wait_until([](const EngineStats& s) { return s.num_running == 1; });
   const Status status = rig.engine->flush_cache();
   ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().message, "1 requests run; flush the cache when they have ended");
+  EXPECT_EQ(status.error().message, "1 running request; flush the cache when there is none");
   rig.executor.resume();
   rig.wait_for_end(4);
 }

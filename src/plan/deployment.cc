@@ -214,8 +214,8 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
     std::string settings = settings_of_dp(config, layout, o.count);
     if (settings.empty() && plan_partition(config, layout, 0).ok())
       settings = str("--count to ", layout.num_ranks());
-    return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
-                       o.count, " devices (--count); tp x dp x pp must be their number",
+    return invalid(str(describe(layout), " is ", counted(layout.num_ranks(), "rank"), " for ",
+                       counted(o.count, "device"), " (--count); tp x dp x pp must be their number",
                        settings.empty() ? "" : "; set ", settings));
   }
   GLINT_TRY_STATUS(check_shape(layout));

@@ -251,7 +251,7 @@ TEST(Deployment, refuses_layouts_that_are_none) {
     return plan.ok() ? std::string() : plan.error().message;
   };
   EXPECT_EQ(error({.tp = 4}),
-            "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their "
+            "tp 4 is 4 ranks for 8 devices (--count); tp x dp x pp must be their "
             "number; set --dp to 2");
   for (const auto& [layout, end] :
        {std::pair(MeshShape{.ep = 4, .dp = 4}, "set --dp to 8 and --ep to 8"),

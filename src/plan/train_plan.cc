@@ -62,8 +62,8 @@ class Planner {
     const int others = c_.num_hidden_layers - last;
     if (last < 1 || others < 0 || (l_.pp == 1 ? others != 0 : others % (l_.pp - 1) != 0) ||
         (l_.pp > 1 && others == 0)) {
-      return invalid(str("PP ", l_.pp, " with ", last, " layers in the last stage does not divide ",
-                         c_.num_hidden_layers,
+      return invalid(str("PP ", l_.pp, " with ", counted(last, "layer"),
+                         " in the last stage does not divide ", c_.num_hidden_layers,
                          " layers; give --decoder-last-pipeline-num-layers that does"));
     }
     plan_.stage_layers.assign(static_cast<std::size_t>(l_.pp - 1), others / std::max(1, l_.pp - 1));

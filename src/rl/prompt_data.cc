@@ -130,7 +130,8 @@ Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& opt
     return std::clamp<std::int64_t>(bound < 0 ? bound + count : bound, 0, count);
   };
   const std::int64_t begin = place(slice.begin), end = place(slice.end.value_or(count));
-  if (begin >= end) return invalid(str(options.path, " holds no prompt (", count, " rows)"));
+  if (begin >= end)
+    return invalid(str(options.path, " holds no prompt (", counted(count, "row"), ")"));
 
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(options.dir));
   RowReader reader(options, std::move(tokenizer));

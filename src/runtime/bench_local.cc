@@ -36,8 +36,8 @@ class Sequences {
     Device& device = model.ops().device();
     if (const std::int64_t free = device.is_host() ? available_memory() : device.memory().available;
         bytes > free) {
-      return exhausted(str(count, " sequences of ", with_commas(length), " tokens need ",
-                           human_bytes(bytes), ", and ", human_bytes(free),
+      return exhausted(str(human_bytes(bytes), " are needed for ", counted(count, "sequence"),
+                           " of length ", with_commas(length), ", and ", human_bytes(free),
                            " are free; measure fewer or shorter ones"));
     }
     GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages), length));

@@ -215,12 +215,12 @@ ApiStatus Generations::check_wait() const {
   if (config_.max_queue_seconds <= 0) return Ok{};
   const double wait = engine_->stats().predicted_wait_seconds;
   if (wait <= config_.max_queue_seconds) return Ok{};
-  return ApiError{
-      .status = 429,
-      .message = str("the server is busy: a request would wait about ",
-                     static_cast<std::int64_t>(std::ceil(wait)), " seconds; try again later"),
-      .code = "queue_full",
-      .retry_after = std::max(1.0, wait - config_.max_queue_seconds)};
+  return ApiError{.status = 429,
+                  .message = str("the server is busy: a request would wait about ",
+                                 counted(static_cast<std::int64_t>(std::ceil(wait)), "second"),
+                                 "; try again later"),
+                  .code = "queue_full",
+                  .retry_after = std::max(1.0, wait - config_.max_queue_seconds)};
 }
 
 void Generations::submit(std::vector<ApiRequest> requests, Reply reply) {

@@ -42,7 +42,7 @@ Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens
     const bool is_generate = request.api == Api::kGenerate;
     const char* name = is_generate ? "sampling_params.min_new_tokens" : "min_tokens";
     return ApiError{.message = str(name, " is ", request.end.min_tokens,
-                                   ", but the answer may have ", length, " tokens"),
+                                   ", but the answer may have ", counted(length, "token")),
                     .param = name};
   }
   return length;

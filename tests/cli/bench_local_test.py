@@ -116,4 +116,4 @@ refused("bench", "engine", "--model", MODEL, "--step-ms", 5, words=("--step-ms",
 refused("bench", "local", MODEL, "--depth", -1, words=("--depth is -1",))
 refused("bench", "local", MODEL, "--prompt", 2147483647, words=("--prompt is 2147483647",))
 refused("bench", "local", MODEL, "--depth", 4000, "-p", 97, "--json", words=("4,097 tokens", "4,096 positions"))
-refused("bench", "local", MODEL, "-p", 0, "-n", 1, "--batch", 1 << 24, "--json", words=("16777216 sequences of 1 tokens need", "are free"))
+refused("bench", "local", MODEL, "-p", 0, "-n", 1, "--batch", 1 << 24, "--json", words=("needed for 16777216 sequences of length 1", "are free"))

@@ -94,7 +94,7 @@ def several_machines():
         check(said == {"tp": 1, "ep": 1, "dp": 2, "pp": 1, "cp": 1, "reduce_slices": 1} | {alone[2:]: 2}, alone, said)
     slices = output("plan", MODEL, "--device", "cpu", "--count", 2, "--tp", 2, "--reduce-slices", 4, "--slurm")
     check(" --tp 2 --reduce-slices 4 " in slices, "slices", slices)
-    refused("plan", MODEL, "--device", "cpu", "--tp", 2, words=["tp 2 is 2 ranks", "1 devices (--count)"])
+    refused("plan", MODEL, "--device", "cpu", "--tp", 2, words=["tp 2 is 2 ranks", "1 device (--count)"])
 
 
 def odd_loads():
@@ -200,7 +200,7 @@ def refusals():
     refused("plan", MODEL, "--drafts", 17, words=["--drafts is 17", "16"])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
-    refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
+    refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks for 8 devices"])
     refused("plan", MODEL, "--device", "h200", "--count", 8, words=["--count is 8", "4 heads", "set it to 4, or --dp to 2"])
     refused("plan", "zai-org/GLM-5", "--dp", 3, "--ep", 3, "--count", 9, words=["64 heads evenly; set --dp to 9 and --ep to 9"])
     refused("plan", "zai-org/GLM-5", "--count", 128, "--tp", 4, "--pp", 4, "--cp", 2, "--ep", 32, words=["set --dp to 8"])

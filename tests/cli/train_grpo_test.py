@@ -589,7 +589,7 @@ def wrong_input_is_refused(tmp):
     refused(*train(data, tmp / "model", "--num-rollout", 1), words=["holds a checkpoint", "give another --save"])
     check(len(list((tmp / "model").iterdir())) == 1, "nothing is written into the folder of a model")
     refused(*train(tmp / "none.jsonl", save, "--num-rollout", 1), words=["none.jsonl"])
-    refused(*train(f"{data}@[3:]", save, "--num-rollout", 1), words=["holds no prompt (1 rows)"])
+    refused(*train(f"{data}@[3:]", save, "--num-rollout", 1), words=["holds no prompt (1 row)"])
     refuse("--mtp-loss-scaling-factor", 0.3, words=["--mtp-loss-scaling-factor", "--enable-mtp-training"])
     refuse("--n-samples-per-prompt", 1, words=["--n-samples-per-prompt is 1"])
     refuse("--global-batch-size", 7, words=["must divide the 256 answers"])

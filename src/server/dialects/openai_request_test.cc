@@ -440,7 +440,7 @@ TEST(GenerateRequest, a_list_of_prompts_has_fields_of_each) {
   EXPECT_EQ(read(R"("input_ids": [[1], [2]], "sampling_params": {"n": 3})").value()[1].n, 3);
   const auto error = [&](const std::string& fields) { return read(fields).error().message; };
   EXPECT_EQ(error(R"("text": ["a", "b"], "rid": ["r"])"),
-            "rid has 1 items, but there are 2 prompts; give one for each, or one for all");
+            "rid has 1 item for 2 prompts; give one for each, or one for all");
   EXPECT_EQ(error(R"("text": ["a", ["b"]])"), "text[1] is a list of prompts; expected one prompt");
   EXPECT_EQ(error(R"("text": ["a"], "sampling_params": [{"n": 0}])"),
             "sampling_params[0].n is 0; it must be an integer from 1 to 128");

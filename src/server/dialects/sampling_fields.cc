@@ -276,10 +276,9 @@ void check_choices(RequestReader& r, ApiRequest& request) {
   if (!r.reading() || !r.ok()) return;
   const std::int64_t prompts = std::max<std::int64_t>(1, std::ssize(request.prompts));
   if (prompts * request.best_of > kMaxChoices)
-    return r.fail(
-        request.best_of > 1 ? (request.best_of > request.n ? "best_of" : "n") : "prompt",
-        str(prompts, " prompts with ", request.best_of,
-            " answers each are too many; one request may have ", kMaxChoices, " answers"));
+    return r.fail(request.best_of > 1 ? (request.best_of > request.n ? "best_of" : "n") : "prompt",
+                  str(counted(prompts, "prompt"), " with ", counted(request.best_of, "answer"),
+                      " each are too many; one request may have ", kMaxChoices, " answers"));
   if (request.form.stream && request.best_of > request.n)
     return r.fail("best_of", "best_of above n cannot be streamed: the best are known at the end");
 }

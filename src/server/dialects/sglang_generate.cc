@@ -133,8 +133,9 @@ std::pair<const Json*, const char*> prompt_list(const Json& body) {
 }
 
 ApiError too_many_answers(std::size_t prompts, int answers, const char* param) {
-  return {.message = str(prompts, " prompts with ", answers, " answers are too many; one request ",
-                         "may have ", kMaxChoices, " answers"),
+  return {.message = str(counted(static_cast<std::int64_t>(prompts), "prompt"), " with ",
+                         counted(answers, "answer"), " are too many; one request may have ",
+                         kMaxChoices, " answers"),
           .param = param};
 }
 
@@ -148,9 +149,11 @@ ApiStatus check_lists(const Json& body, std::size_t num_prompts, const char* pro
   for (const char* name : kListed) {
     const Json* list = body.find(name);
     if (!list || !list->is_array() || list->as_array().size() == num_prompts) continue;
-    return ApiError{.message = str(name, " has ", list->as_array().size(), " items, but there are ",
-                                   num_prompts, " prompts; give one for each, or one for all"),
-                    .param = name};
+    return ApiError{
+        .message = str(name, " has ", counted(std::ssize(list->as_array()), "item"), " for ",
+                       counted(static_cast<std::int64_t>(num_prompts), "prompt"),
+                       "; give one for each, or one for all"),
+        .param = name};
   }
   return Ok{};
 }

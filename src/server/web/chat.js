@@ -1,7 +1,7 @@
 // The conversation: what was said, and an answer as it streams in.
 import {action, AnswerView, icon} from './answer_view.js';
 import {stream} from './api.js';
-import {node} from './markdown.js';
+import {counted, node} from './markdown.js';
 import {SUGGESTIONS, WEATHER_TOOL} from './suggestions.js';
 
 const $ = (id) => document.getElementById(id);
@@ -224,7 +224,7 @@ export class Chat {
       if (part.function?.name) call.function.name = part.function.name;
       call.function.arguments += part.function?.arguments ?? '';
     }
-    view.numbers.textContent = run.answer.length ? `${run.answer.length} tokens` : '';
+    view.numbers.textContent = run.answer.length ? counted(run.answer.length, 'token') : '';
   }
 
   finish(message, view, run) {
@@ -232,9 +232,9 @@ export class Chat {
     if (run.usage) {
       const tokens = run.usage.completion_tokens;
       const cached = run.usage.prompt_tokens_details?.cached_tokens ?? 0;
-      notes.push([`${tokens} answer tokens`, true]);
+      notes.push([counted(tokens, 'answer token'), true]);
       if (run.timings) notes.push([`${run.timings.predicted_per_second.toFixed(0)} tokens/s`, true]);
-      notes.push([`${run.usage.prompt_tokens} prompt tokens${cached ? ` (${cached} cached)` : ''}`, false]);
+      notes.push([`${counted(run.usage.prompt_tokens, 'prompt token')}${cached ? ` (${cached} cached)` : ''}`, false]);
     }
     if (run.first) notes.push([`first after ${((run.first - run.start) / 1000).toFixed(2)} s`, false]);
     if (run.reason && run.reason !== 'stop') notes.push([ENDS[run.reason] ?? run.reason, run.reason !== 'tool_calls']);

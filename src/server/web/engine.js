@@ -134,6 +134,6 @@ export class EngineView {
     const column = Math.floor((event.clientX - box.left) / box.width * (this.load[0]?.length ?? 0));
     const count = this.load[row]?.[column];
     this.pointed = count !== undefined;
-    if (this.pointed) $('expert-note').textContent = `Layer ${this.layers[row]}, expert ${column}: ${count.toLocaleString('en')} tokens.`;
+    if (this.pointed) $('expert-note').textContent = `Layer ${this.layers[row]}, expert ${column}: ${count.toLocaleString('en')} ${count === 1 ? 'token' : 'tokens'}.`;
   }
 }

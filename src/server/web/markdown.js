@@ -14,6 +14,9 @@ const INLINE = [
 // Quotes and lists in each other; what is deeper is text. Elements without end, from an answer that repeats itself, crash a tab.
 const MAX_DEPTH = 32;
 
+// '1 token', '2 tokens'.
+export const counted = (n, thing) => `${n} ${thing}${n === 1 ? '' : 's'}`;
+
 export function node(name, children, attributes = {}) {
   const out = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) out.setAttribute(key, value);
