@@ -238,10 +238,11 @@ void print_head(const std::string& machine, const Loading& loading, bool on_host
   console.print(str("machine: ", machine, "\n"));
   console.print(describe(loading));
   console.print(on_host
-                    ? "MB/token: the least to be read; of: what a plain loop reads of the weights' "
-                      "memory, and the bf16 rate, both just before a sample\n\n"
-                    : "MB/token: the least to be read, as expected of such a pass; of: what copies "
-                      "move\n\n");
+                    ? "MB/token: the least to be read, as expected by shapes; of: what a plain "
+                      "loop reads of the weights' memory, and the bf16 rate, both just before a "
+                      "sample\n\n"
+                    : "MB/token: the least to be read, as expected by shapes; of: what copies "
+                      "move, on all ranks\n\n");
   console.print(formatted("%-34s %9s %9s %9s %9s %7s %6s %6s %8s %6s %6s\n", "", "tok/s", "min",
                           "max", "MB/token", "GB/s", "of", "share", "GFLOP/s", "of", "share"));
   console.flush();
@@ -276,14 +277,10 @@ Status run(const Options& options, const OptionList& list, Cli& cli) {
                         backend->device().name(), limits.read_gb_s);
   }
   backend.reset();
-  std::vector<CountOps*> counters;
-  const auto count = [&](DecoratedBackend& on) {
-    if (on_host) counters.push_back(&on.decorate<CountOps>());
-  };
   GLINT_TRY(const OpenedModel opened, open_model(resolved));
   BenchOptions bench = options;
   GLINT_TRY_STATUS(check_lengths(bench, opened.config));
-  GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, opened, cli, count));
+  GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, opened, cli));
   Ranks& ranks = led.ranks();
   GLINT_TRY(const Loading loading, measure_loading(ranks));
   Console& console = cli.console;
@@ -292,9 +289,10 @@ Status run(const Options& options, const OptionList& list, Cli& cli) {
   std::vector<Figure> figures;
   bench.limits = [&] {
     (void)led.wait();  // the first rank has told of failures
-    return on_host ? limits_now(ranks, limits) : Limits{.read_gb_s = limits.read_gb_s};
+    return on_host ? limits_now(ranks, limits)
+                   : Limits{.read_gb_s = limits.read_gb_s * ranks.size()};
   };
-  GLINT_TRY_STATUS(bench_local(led.first(), counters, bench, [&](const BenchResult& result) {
+  GLINT_TRY_STATUS(bench_local(led.first(), bench, [&](const BenchResult& result) {
     results.push_back(to_json(result));
     for (Figure& figure : figures_of(result)) figures.push_back(std::move(figure));
     if (!options.json) console.print(table_row(result)), console.flush();
@@ -333,8 +331,10 @@ Command bench_local_command() {
        .description =
            "Measures the machine's read bandwidth and matrix rate, then prefill and decode in the "
            "terms of llama-bench: median, lowest and highest of the samples. MB/token is the least "
-           "that one token must move (weights once a step, the keys it reads); the shares divide "
-           "what was moved and computed by what the machine can. With --emulate-rank, one rank of "
+           "that one token must move, not counted but expected by shapes (weights once a step, "
+           "experts as if all were as likely, a sequence's keys once a step), and so is the "
+           "arithmetic; the shares divide both by what the machine can. With --emulate-rank, one "
+           "rank of "
            "a model that one device does not hold, alone. With --tp and the like, ranks as threads "
            "of this program, each with its share of them; loading is theirs one after another. The "
            "replicas of --dp share the sequences of a batch.",

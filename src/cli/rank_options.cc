@@ -158,8 +158,7 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
 }
 
 Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const ModelOptions& resolved,
-                                          const OpenedModel& opened, Cli& cli,
-                                          const Decorate& decorate) {
+                                          const OpenedModel& opened, Cli& cli) {
   const MeshShape& shape = resolved.shape;
   GLINT_TRY_STATUS(check_sizes(shape));
   GLINT_TRY_STATUS(check_shape(shape));
@@ -175,10 +174,8 @@ Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const Model
     one.mesh = ranks->mesh(rank);
     each.device = device_of_rank(rank, ranks->size());
     GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
-    DecoratedBackend decorated(std::move(backend));
-    if (decorate) decorate(decorated);
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
-              load_model(one, std::move(decorated), cli, opened.again()));
+              load_model(one, std::move(backend), cli, opened.again()));
     ranks->add(std::move(model));
   }
   return ranks;
@@ -195,13 +192,12 @@ Status check_one_sequence(const LayoutOptions& layout) {
 }
 
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
-                                ModelOptions resolved, const OpenedModel& opened, Cli& cli,
-                                const Decorate& decorate) {
+                                ModelOptions resolved, const OpenedModel& opened, Cli& cli) {
   GLINT_TRY(const FittedShape fitted, fit_shape(layout, opened.config, resolved.threads));
   GLINT_TRY_STATUS(check_fitted(fitted, options));
   if (!fitted.note.empty()) cli.console.note(fitted.note);
   resolved.shape = fitted.shape;
-  GLINT_TRY(std::unique_ptr<Ranks> ranks, load_ranks(options, resolved, opened, cli, decorate));
+  GLINT_TRY(std::unique_ptr<Ranks> ranks, load_ranks(options, resolved, opened, cli));
   return LedRanks(std::move(ranks));
 }
 

@@ -1,7 +1,6 @@
 // Options of commands that run a model over ranks, and how they become ranks.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -116,13 +115,10 @@ std::map<std::string, std::string> values_of(const RunOptions& options, bool all
 Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOptions& options,
                    const ModelOptions& resolved);
 
-using Decorate = std::function<void(DecoratedBackend&)>;
-
 // Every rank's model, of the same files, with its share of the host's threads, on a device and a
-// backend of its own, which `decorate`, if there is one, may put something in front of.
+// backend of its own.
 Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const ModelOptions& resolved,
-                                          const OpenedModel& opened, Cli& cli,
-                                          const Decorate& decorate = {});
+                                          const OpenedModel& opened, Cli& cli);
 
 // A model over ranks that are threads of this process: what the first one runs, all run.
 class LedRanks {
@@ -147,8 +143,7 @@ Status check_one_sequence(const LayoutOptions& layout);
 // The model of `resolved` in the layout that fits, which is noted where it is not the one asked
 // for.
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
-                                ModelOptions resolved, const OpenedModel& opened, Cli& cli,
-                                const Decorate& decorate = {});
+                                ModelOptions resolved, const OpenedModel& opened, Cli& cli);
 
 // Each rank's part of the model, bytes of weights, and traffic of its collectives so far. From any
 // thread.

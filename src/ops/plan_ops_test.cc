@@ -61,6 +61,19 @@ TEST_F(PlanOpsTest, takes_from_its_assumptions_what_device_memory_would_say) {
   EXPECT_EQ(ops_.total().flops, 2 * 256 * 3 * 36);
 }
 
+TEST_F(PlanOpsTest, counts_for_each_token_the_keys_that_it_sees) {
+  // Ten tokens of a sequence see 7, 8, .. 16 keys: up to 12 of them all, which the first six have.
+  ops_.reset({.visible = 11.5, .sequences = 1, .longest = 16});
+  const Tensor x = arena_.take(DType::kBF16, {64, 32}), chosen = arena_.take(DType::kI32, {10, 12});
+  ops_.sparse_mla({.q_latent = arena_.take(DType::kBF16, {10, 3, 16}),
+                   .q_rope = arena_.take(DType::kBF16, {10, 3, 4}),
+                   .kv = {.data = x.data, .num_slots = 64, .latent_dim = 16, .rope_dim = 4},
+                   .indices = chosen,
+                   .softmax_scale = 1,
+                   .out = arena_.take(DType::kBF16, {10, 3, 16})});
+  EXPECT_DOUBLE_EQ(ops_.total().flops, 2 * (7 + 8 + 9 + 10 + 11 + 12 + 4 * 12) * 3 * 36);
+}
+
 using PlanOpsDeathTest = PlanOpsTest;
 TEST_F(PlanOpsDeathTest, checks_arguments_as_every_backend) {
   const Tensor x = arena_.take(DType::kBF16, {4, 31}), out = arena_.take(DType::kBF16, {4, 8});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/visible_keys.h"
 #include "tensor/shape_check.h"
 
 namespace glint {
@@ -50,9 +51,13 @@ OpCost cost(const SelectKeysArgs& args) {
 }
 
 OpCost cost(const SelectKeysArgs& args, const Assume& assume) {
-  if (!args.q) return {.bytes = bytes_of(args.out)};
+  // A row that selects all scores none.
+  const VisibleKeys visible(assume);
+  const double most = static_cast<double>(args.out.dim(1)), beyond = visible.share_beyond(most);
+  if (!args.q || beyond == 0) return {.bytes = bytes_of(args.out)};
+  const double mean = beyond * visible.mean_beyond(most);
   return cost_of(
-      args, static_cast<double>(args.out.dim(0)) * assume.visible,
+      args, static_cast<double>(args.out.dim(0)) * mean,
       assume.sequences * assume.longest * static_cast<double>(args.cache.page_bytes()) / kPageSize);
 }
 

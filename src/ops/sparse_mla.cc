@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/visible_keys.h"
 #include "tensor/shape_check.h"
 
 namespace glint {
@@ -40,7 +41,10 @@ OpCost cost(const SparseMlaArgs& args) {
 // No row of a sequence is read twice: tokens of one prompt select many of the same keys.
 OpCost cost(const SparseMlaArgs& args, const Assume& assume) {
   const double most = static_cast<double>(args.indices.dim(1));
-  const double keys = static_cast<double>(args.indices.dim(0)) * std::min(assume.visible, most);
+  const VisibleKeys visible(assume);
+  const double beyond = visible.share_beyond(most);
+  const double mean = beyond * most + (1 - beyond) * visible.mean_within(most);
+  const double keys = static_cast<double>(args.indices.dim(0)) * mean;
   return cost_of(args, keys, std::min(keys, assume.sequences * assume.longest));
 }
 

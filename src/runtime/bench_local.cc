@@ -120,54 +120,56 @@ class Sequences {
   Random random_{1};
 };
 
-// Traffic and arithmetic of a token that a pass of the result's sizes is expected to have.
+// Traffic and arithmetic of a token of such a pass, on all ranks together. A scan of index keys
+// counts for each rank of a shard, though those of a host share long ones.
 Status expect_cost(LoadedModel& model, BenchResult& r) {
-  GLINT_TRY(const std::unique_ptr<StepTrial> trial,
-            StepTrial::make(model.config(), trial_options(model)));
-  const auto add = [&](const PassShape& shape, double share) {
-    trial->run(shape);
-    r.bytes_per_token += trial->ops().total().bytes * share;
-    r.flops_per_token += trial->ops().total().flops * share;
+  TrialOptions options = trial_options(model);
+  const MeshShape& mesh = options.shape;
+  const auto add = [&](StepTrial& trial, const PassShape& shape) {
+    trial.run(shape);
+    const OpCost cost = trial.ops().total();
+    const double share = static_cast<double>(mesh.tp) / (r.prefill ? r.tokens : r.batch);
+    r.bytes_per_token += (cost.weight_bytes + cost.cache_bytes) * share;
+    r.flops_per_token += cost.flops * share;
   };
-  if (!r.prefill) {  // halfway
-    const int own = ceil_div(r.batch, num_groups(model));
-    add({.tokens = own, .sequences = own, .length = r.depth + r.tokens / 2 + 1, .logit_rows = own},
-        1.0 / r.batch);
-  }
-  for (int at = 0; r.prefill && at < r.tokens; at += kChunk) {
-    const int size = std::min(kChunk, r.tokens - at);
-    add({.tokens = size, .length = r.depth + at + size, .logit_rows = at + size == r.tokens},
-        1.0 / r.tokens);
+  for (int& stage = options.stage = 0; stage < mesh.pp; ++stage) {
+    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
+    for (int at = 0; r.prefill && at < r.tokens; at += kChunk) {  // in parts, one for each of --cp
+      const int size = std::min(kChunk, r.tokens - at);
+      for (int part = 0; part < std::min(mesh.cp, size); ++part) {
+        const int first = size * part / mesh.cp, end = size * (part + 1) / mesh.cp;
+        add(*trial, {.tokens = end - first,
+                     .length = r.depth + at + end,
+                     .logit_rows = at + end == r.tokens});
+      }
+    }
+    for (int shard = 0; !r.prefill && shard < std::min(mesh.dp, r.batch); ++shard) {  // halfway
+      const int own = ceil_div(r.batch - shard, mesh.dp);
+      add(*trial, {.tokens = own,
+                   .sequences = own,
+                   .length = r.depth + r.tokens / 2 + 1,
+                   .logit_rows = own});
+    }
   }
   return Ok{};
 }
 
-// Times `sample` (which runs `tokens` tokens) after a warm-up; without counters that is two runs,
-// in the second of which steps become graphs where the device has them.
+// Times `sample` (which runs `tokens` tokens) after a warm-up: on a device two runs, in the second
+// of which steps become graphs where it has them.
 template <class Sample>
-Status measure(LoadedModel& model, BenchResult& result, std::span<CountOps* const> counters,
-               const BenchOptions& options, int tokens, Sample&& sample) {
+Status measure(LoadedModel& model, BenchResult& result, const BenchOptions& options, int tokens,
+               Sample&& sample) {
+  GLINT_TRY_STATUS(expect_cost(model, result));
   Device& device = model.ops().device();
-  const int repeat = options.repeat;
-  if (counters.empty()) {
-    GLINT_TRY_STATUS(expect_cost(model, result));
-    sample();
-  }
+  if (!device.is_host()) sample();
   sample();
-  for (int i = 0; i < repeat; ++i) {
+  for (int i = 0; i < options.repeat; ++i) {
     result.limits.push_back(options.limits());
-    for (CountOps* counter : counters) counter->reset();
     device.synchronize();
     const auto start = Clock::now();
     sample();
     device.synchronize();
-    const double seconds = seconds_since(start);
-    result.tokens_per_s.push_back(tokens / seconds);
-    // Random tokens choose other experts each time: the mean over the samples.
-    for (const CountOps* counter : counters) {
-      result.bytes_per_token += counter->total().bytes / tokens / repeat;
-      result.flops_per_token += counter->total().flops / tokens / repeat;
-    }
+    result.tokens_per_s.push_back(tokens / seconds_since(start));
   }
   return Ok{};
 }
@@ -186,8 +188,7 @@ Status check_lengths(const BenchOptions& options, const ModelConfig& model) {
   return Ok{};
 }
 
-Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
-                   const BenchOptions& options,
+Status bench_local(LoadedModel& model, const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report) {
   GLINT_TRY_STATUS(check_lengths(options, model.config()));
   for (const int depth : options.depth) {
@@ -196,8 +197,8 @@ Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
       GLINT_TRY(Sequences sequences, Sequences::make(model, 1, depth + prompt));
       sequences.prefill(0, 0, depth);
       BenchResult result = {.prefill = true, .tokens = prompt, .depth = depth};
-      GLINT_TRY_STATUS(measure(model, result, counters, options, prompt,
-                               [&] { sequences.prefill(0, depth, prompt); }));
+      GLINT_TRY_STATUS(
+          measure(model, result, options, prompt, [&] { sequences.prefill(0, depth, prompt); }));
       report(result);
     }
     for (const int batch : options.batch) {
@@ -205,7 +206,7 @@ Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
       GLINT_TRY(Sequences sequences, Sequences::make(model, batch, depth + options.tokens));
       sequences.fill(depth);
       BenchResult result = {.tokens = options.tokens, .depth = depth, .batch = batch};
-      GLINT_TRY_STATUS(measure(model, result, counters, options, options.tokens * batch, [&] {
+      GLINT_TRY_STATUS(measure(model, result, options, options.tokens * batch, [&] {
         for (int i = 0; i < options.tokens; ++i) sequences.decode(depth + i);
       }));
       report(result);

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <vector>
 
-#include "ops/count_ops.h"
 #include "runtime/loaded_model.h"
 
 namespace glint {
@@ -33,21 +31,20 @@ struct BenchResult {
   int batch = 1;
   std::vector<double> tokens_per_s = {};  // one per sample, of all sequences together
   std::vector<Limits> limits = {};        // one per sample
-  double bytes_per_token = 0;             // least traffic: weights and cache (count_ops.h)
+  // Expected of such a pass, on all ranks together: each weight that a step needs once, each key
+  // that is read once for a sequence; experts are as if all were as likely.
+  double bytes_per_token = 0;
   double flops_per_token = 0;
 };
 
 // Fails if the model has fewer positions than a sequence of them.
 Status check_lengths(const BenchOptions& options, const ModelConfig& model);
 
-// Runs every combination and reports each when it is done. `counters` are the backends of `model`
-// and of its followers, or none on a device whose memory the host does not read: then traffic is
-// what a pass of these sizes is expected to have, and decode steps are not waited for one by one.
-// Tokens are drawn uniformly, so that routing is too; each sequence has a cache of its own (where
-// it is filled beforehand, a copy of the first one's, unless followers would have to copy too).
-// Replicas share the sequences of a batch.
-Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
-                   const BenchOptions& options,
+// Runs every combination and reports each when it is done. A device's decode steps are not waited
+// for one by one. Tokens are drawn uniformly, so that routing is too; each sequence has a cache of
+// its own (where it is filled beforehand, a copy of the first one's, unless followers would have to
+// copy too). Replicas share the sequences of a batch.
+Status bench_local(LoadedModel& model, const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report);
 
 }  // namespace glint

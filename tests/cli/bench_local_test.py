@@ -38,6 +38,9 @@ def json_has_every_combination():
     check(together["bytes_per_token"] < alone["bytes_per_token"], "bytes a token", (alone, together))
     check(results["decode", 2, 64, 1]["flops_per_token"] > alone["flops_per_token"], "arithmetic at depth", alone)
     check(results["prefill", 32, 0, 1]["bytes_per_token"] < results["prefill", 16, 0, 1]["bytes_per_token"], "prefill", results)
+    # A prompt's rows read the keys before them once together.
+    prompt, step = (results[test, n, 64, 1]["bytes_per_token"] - results[test, n, 0, 1]["bytes_per_token"] for test, n in (("prefill", 32), ("decode", 2)))
+    check(abs(32 * prompt / step - 1) < 1e-6, "bytes of 64 keys", (prompt, step))
 
 
 def table_has_every_combination():
@@ -79,15 +82,20 @@ def a_cpu_has_no_gaps():
 
 
 def ranks_share_the_work():
-    one, two, cut = (json.loads(output("bench", "local", MODEL, *WHAT, "--json", *more)) for more in ((), ("--tp", 2), ("--reduce-slices", 2)))
+    one, two, cut, staged = (json.loads(output("bench", "local", MODEL, *WHAT, "--json", *more))
+                             for more in ((), ("--tp", 2), ("--reduce-slices", 2), ("--pp", 2)))
     check(len(one["ranks"]) == 1 and len(two["ranks"]) == 2, "ranks", two["ranks"])
     for rank in two["ranks"]:
         check(rank["collectives"]["tp"]["all_reduce"]["calls"] > 0, "collectives", rank)
     for alone, shared in zip(one["results"], two["results"]):
-        # Each reads and computes its part; both have what is small, and experts are drawn anew.
+        # Each reads and computes its part; both have what is small.
         check(1 <= shared["flops_per_token"] / alone["flops_per_token"] < 2, "arithmetic of both ranks", (alone, shared))
     for alone, sliced in zip(one["results"], cut["results"]):
-        check(near(alone["flops_per_token"], sliced["flops_per_token"]), "products in slices are the same work", (alone, sliced))
+        # Sums of slices are little beside the products.
+        check(1 <= sliced["flops_per_token"] / alone["flops_per_token"] < 1.01, "products in slices are the same work", (alone, sliced))
+    for alone, both in zip(one["results"], staged["results"]):
+        for field in ("flops_per_token", "bytes_per_token"):
+            check(near(alone[field], both[field]), "work of both stages", (alone, both))
 
 
 def replicas_share_the_sequences():
