@@ -81,7 +81,7 @@ Status check_companions(const BenchServeOptions& o) {
       {{"--ramp-up-start-rps", o.ramp_up_start_rps != 0, "--ramp-up-strategy", ramps},
        {"--ramp-up-end-rps", o.ramp_up_end_rps != 0, "--ramp-up-strategy", ramps},
        {"--burstiness", o.burstiness != LoadFlags().burstiness,
-        "--request-rate or --ramp-up-strategy", has_rate(o)},
+        "a finite --request-rate, or --ramp-up-strategy", has_rate(o)},
        {"--range-dialect", o.range_dialect != "vllm", "--random-range-ratio",
         o.random_range_ratio.has_value()},
        {"--num-prefixes", o.num_prefixes > 1, "--random-prefix-len", o.random_prefix_len > 0},

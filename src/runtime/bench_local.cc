@@ -121,7 +121,7 @@ class Sequences {
 };
 
 // Traffic and arithmetic of a token of such a pass, on all ranks together. A scan of index keys
-// counts for each rank of a shard, though those of a host share long ones.
+// counts for each rank of a replica, though those of a host share long ones.
 Status expect_cost(LoadedModel& model, BenchResult& r) {
   TrialOptions options = trial_options(model);
   const MeshShape& mesh = options.shape;
@@ -143,8 +143,8 @@ Status expect_cost(LoadedModel& model, BenchResult& r) {
                      .logit_rows = at + end == r.tokens});
       }
     }
-    for (int shard = 0; !r.prefill && shard < std::min(mesh.dp, r.batch); ++shard) {  // halfway
-      const int own = ceil_div(r.batch - shard, mesh.dp);
+    for (int replica = 0; !r.prefill && replica < std::min(mesh.dp, r.batch); ++replica) {  // halfway
+      const int own = ceil_div(r.batch - replica, mesh.dp);
       add(*trial, {.tokens = own,
                    .sequences = own,
                    .length = r.depth + r.tokens / 2 + 1,

@@ -177,7 +177,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
                             (["--backend", "vllm-chat", "--endpoint", "/v1/completions"], "end with /chat/completions"),
                             (["--extra-body", '{"temperature": 1}', "--check", "2"], "--check compares answers of temperature 0"),
                             (["--temperature", "1", "--check", "2"], "--check compares answers of temperature 0"),
-                            (["--burstiness", "2"], "--burstiness needs --request-rate"), (["--long-prompt", "64", "--burstiness", "2"], "--burstiness"),
+                            (["--burstiness", "2"], "--burstiness needs a finite --request-rate"), (["--long-prompt", "64", "--burstiness", "2"], "--burstiness"),
                             (["--long-prompt", "64", "--label", "x"], "--label"), (["--long-prompt", "64", "--check", "2"], "--check"),
                             (["--request-rate", "9", "--check", "2"], "--check has no meaning with --request-rate"),
                             (["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "1", "--ramp-up-end-rps", "2", "--check", "2"], "--check"),
