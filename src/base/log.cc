@@ -45,19 +45,30 @@ void set_pattern(spdlog::logger& logger, LogFormat format) {
 }
 
 struct Log {
-  Log() : logger("glint", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {
+  Log()
+      : logger("glint", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()),
+        unfiltered("glint", logger.sinks().front()) {
     set_pattern(logger, LogFormat::kText);
     logger.set_level(spdlog::level::warn);
     logger.flush_on(spdlog::level::debug);
+    unfiltered.set_level(spdlog::level::debug);
+    unfiltered.flush_on(spdlog::level::debug);
   }
 
-  spdlog::logger logger;
+  spdlog::logger logger, unfiltered;  // of one sink, which has the pattern
   std::atomic<bool> json = false;
 };
 
 Log& the_log() {
   static Log log;
   return log;
+}
+
+void log_to(spdlog::logger& logger, LogLevel level, const std::string& line) {
+  if (!the_log().json) return logger.log(to_spdlog(level), line);
+  std::string members = "\"message\":";
+  append_json_string(members, line);
+  logger.log(to_spdlog(level), members + "}");
 }
 
 }  // namespace
@@ -71,11 +82,10 @@ void set_log_format(LogFormat format) {
   the_log().json = format == LogFormat::kJson;
 }
 
-void log(LogLevel level, const std::string& line) {
-  if (!the_log().json) return the_log().logger.log(to_spdlog(level), line);
-  std::string members = "\"message\":";
-  append_json_string(members, line);
-  the_log().logger.log(to_spdlog(level), members + "}");
+void log(LogLevel level, const std::string& line) { log_to(the_log().logger, level, line); }
+
+void log_always(LogLevel level, const std::string& line) {
+  log_to(the_log().unfiltered, level, line);
 }
 
 void log_fields(LogLevel level, const std::string& line, const std::string& object) {

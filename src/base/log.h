@@ -13,6 +13,8 @@ void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
 
 void log(LogLevel level, const std::string& line);
+// Also if lines of `level` are dropped: for what the program has to tell in any case.
+void log_always(LogLevel level, const std::string& line);
 
 // kJson: every line is an object, {"time": "2026-01-31T12:00:00.000Z", "level": "info", "message":
 // ...}.

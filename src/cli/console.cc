@@ -74,7 +74,7 @@ void Console::end_line() {
 
 void Console::note(std::string_view line, LogLevel level) {
   flush();
-  if (logs_notes_) return log(level, one_line(trimmed(line)));
+  if (logs_notes_) return log_always(level, one_line(trimmed(line)));
   const std::string text = one_line(line) + "\n";
   std::fwrite(text.data(), 1, text.size(), err_);
   std::fflush(err_);

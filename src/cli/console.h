@@ -35,7 +35,7 @@ class Console {
   void end_line();
 
   // Prints a line on stderr, without breaks or control characters (one_line()); after log_notes()
-  // a line of the log, of this level.
+  // a line of the log, of this level, also where the log drops those.
   void note(std::string_view line, LogLevel level = LogLevel::kInfo);
   // For programs, which read all of stderr as the log.
   void log_notes() { logs_notes_ = true; }

@@ -77,6 +77,17 @@ TEST(Console, a_note_after_a_text_begins_a_line_of_the_terminal) {
   close(master);
 }
 
+TEST(Console, notes_of_a_log_do_not_depend_on_its_level) {
+  testing::internal::CaptureStderr();
+  Console console(stdout, stderr, false);
+  console.log_notes();
+  set_log_level(LogLevel::kError);
+  console.note("serving");
+  set_log_level(LogLevel::kWarning);
+  const std::string shown = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(shown.ends_with(" info: serving\n")) << shown;
+}
+
 TEST(Console, a_note_is_one_line_without_control_characters) {
   std::FILE* file = std::tmpfile();
   Console(file, file, false).note("a\n\x1b]52;c;eA==\x07\t\xc2\x9b é");
