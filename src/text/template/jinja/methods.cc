@@ -297,7 +297,8 @@ constexpr std::string_view kLackedOfStrings =
 }  // namespace
 
 bool lacks_method(std::string_view name) {
-  return glint::contains(glint::split(kLackedOfStrings, ' '), name);
+  return name == "copy" || name == "fromkeys" ||  // of lists and dicts
+         glint::contains(glint::split(kLackedOfStrings, ' '), name);
 }
 
 std::optional<Error> unsupported_method(const Value& self, std::string_view name) {

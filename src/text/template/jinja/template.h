@@ -4,7 +4,8 @@
 //
 // It is the part of jinja2 that the templates of served models are written in. Any other tag,
 // filter, test, method, function or operator that jinja2 has is refused by its name, when the
-// template is read; so is integer arithmetic beyond 64 bits, when it is done.
+// template is read. When it is run, if it is: `count` of lists and tuples, methods of what `safe`
+// made, the variables of a macro (caller, kwargs, varargs), integer arithmetic beyond 64 bits.
 //
 // One difference is not refused: a variable given to render() that an inner scope (a loop's body, a
 // macro, the body of a set block) reads, and that the scope around it assigns further down without
