@@ -160,10 +160,12 @@ class Chat {
   Delta::Kind last_kind_ = Delta::Kind::kContent;
 };
 
-// A line, and those that are pasted with it.
+// A line, and those that are pasted with it. Lines that were typed ahead come at once as well, and
+// each is a text of its own.
 std::optional<std::string> read_text(LineEditor& editor, const std::string& prompt) {
+  const bool typed_ahead = editor.typed_ahead();
   std::optional<std::string> text = editor.read(prompt);
-  while (text && !Chat::is_command(*text) && editor.pastes()) {
+  while (text && !typed_ahead && !Chat::is_command(*text) && editor.pastes()) {
     const std::optional<std::string> next = editor.read("  ");
     if (!next) return {};
     *text += "\n" + *next;
@@ -248,8 +250,8 @@ Command chat_command() {
            "(its key is GLINT_API_KEY). Thinking is dimmed, or where there are no colours between "
            "<think> and </think>; tool calls are shown. Ctrl-C stops the answer, not the program. "
            "Lines can also come from a pipe: one message each, and exit code 1 if one got no "
-           "answer. A line that ends in \\ goes on in the next, and lines that are pasted into a "
-           "terminal are one message. What is typed there is kept in ~/.glint_history.",
+           "answer. A line that ends in \\ goes on in the next, and lines that are pasted at the "
+           "prompt of a terminal are one message. What is typed there is kept in ~/.glint_history.",
        .examples = {{"glint chat models/glm5-tiny", "talk to the bundled model"},
                     {"glint chat http://127.0.0.1:8000", "talk to what `glint serve` serves"},
                     {"glint chat models/glm5-tiny --tools tools.json --temperature 0",

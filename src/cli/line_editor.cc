@@ -78,10 +78,12 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   return text;
 }
 
-bool LineEditor::pastes() const {
+bool LineEditor::pastes() const { return has_input(kPasteMs); }
+
+bool LineEditor::has_input(int wait_ms) const {
   if (!interactive_) return false;
   struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  return ::poll(&input, 1, kPasteMs) > 0;
+  return ::poll(&input, 1, wait_ms) > 0;
 }
 
 }  // namespace glint

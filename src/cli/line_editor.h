@@ -19,6 +19,8 @@ class LineEditor {
   // The next line without its end; nothing at the end of the input (Ctrl-D).
   std::optional<std::string> read(const std::string& prompt);
 
+  // Whether a line waits on the terminal before it is read: typed ahead, during an answer say.
+  bool typed_ahead() const { return has_input(0); }
   // Whether the terminal sends more at once, as when lines are pasted.
   bool pastes() const;
 
@@ -26,6 +28,8 @@ class LineEditor {
   const Status& status() const { return lines_.status(); }
 
  private:
+  bool has_input(int wait_ms) const;
+
   const bool interactive_;
   const std::string history_file_;
   LineReader lines_;

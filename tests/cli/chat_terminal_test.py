@@ -105,7 +105,7 @@ with tempfile.TemporaryDirectory() as folder:
     check(b"The answer is 19." in answer and DIM not in answer, "NO_COLOR", answer)
     check(terminal.leave(b"\x04") == 0, "Ctrl-D", b"")
 
-    asked = []
+    asked, go_on = [], threading.Event()
 
     class Server(http.server.BaseHTTPRequestHandler):
         def answer(self, text):
@@ -118,6 +118,7 @@ with tempfile.TemporaryDirectory() as folder:
 
         def do_POST(self):
             asked.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"][-1]["content"])
+            go_on.wait(60)
             self.answer('data: {"choices": [{"delta": {"content": "done"}}]}\n\ndata: [DONE]\n\n')
 
         def log_message(self, *_):
@@ -126,17 +127,29 @@ with tempfile.TemporaryDirectory() as folder:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         terminal = Terminal(home, model=f"http://127.0.0.1:{server.server_port}")
+        go_on.set()
         pasted = b"def f():\n\tif x: \\\n\t\treturn 1"
         for keys in (pasted, b"/usr/bin/env python"):
             terminal.type(keys + b"\n")
             terminal.wait_for(b"done")
             terminal.wait_for(b"> ")
+        go_on.clear()
+        terminal.type(b"first\n")
+        end = time.monotonic() + 60
+        while "first" not in asked:
+            check(time.monotonic() < end, "a question arrives", asked)
+            time.sleep(0.01)
+        os.write(terminal.main, b"next\n/help\n")
+        go_on.set()
+        terminal.wait_for(b"/system TEXT")
+        terminal.wait_for(b"> ")
         terminal.type(b"never said\\\n")
         terminal.wait_for(b"  ")
         terminal.type(b"\x04")
         terminal.wait_for(b"> ")
         terminal.type(b"\x04")
         terminal.wait_for(b"\r\n")
-        check(terminal.process.wait(60) == 0 and asked == [pasted.decode(), "/usr/bin/env python"], "pasted lines, a path, a message taken back", asked)
+        check(terminal.process.wait(60) == 0 and asked == [pasted.decode(), "/usr/bin/env python", "first", "next"],
+              "pasted lines, a path, lines typed ahead, a message taken back", asked)
         server.shutdown()
 print("chat keeps its manners on a terminal")
