@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -28,6 +29,11 @@ constexpr int kLookMilliseconds = 50;
 // A machine without time for idle processes may never give a grammar its budget. By the clock it
 // has so many times as long, and some seconds more while nobody waits for its place.
 constexpr double kPatience = 2, kPatienceAlone = 10;
+
+constexpr const char* kTooMany = "the server is busy: too many requests wait for their grammars";
+constexpr const char* kTooLarge = "the server is busy: too many large grammars wait";
+constexpr const char* kTooManySlow =
+    "the server is busy: too many grammars that compile slowly wait";
 
 }  // namespace
 
@@ -91,12 +97,13 @@ struct GrammarService::Impl {
     const std::lock_guard lock(mutex);
     if (closed) return Grammar(unavailable("grammars are not compiled any more"));
     if (const Grammar* known = cache.find(key)) return *known;
-    if (num_waiting >= options.max_waiting)
-      return Grammar(exhausted("the server is busy: too many requests wait for their grammars"));
-    std::size_t bytes = key.size();
-    for (const Job& job : jobs) bytes += job.key.size();
-    if (bytes > options.max_waiting_bytes)
-      return Grammar(exhausted("the server is busy: too many large grammars wait"));
+    const auto one = [](const Job&) { return std::size_t{1}; };
+    if (num_waiting >= options.max_waiting && !make_room(waiter.client, 1, one, kTooMany))
+      return Grammar(exhausted(kTooMany));
+    while (num_waiting_bytes() + key.size() > options.max_waiting_bytes) {
+      if (!make_room(waiter.client, key.size(), bytes_of, kTooLarge))
+        return Grammar(exhausted(kTooLarge));
+    }
     ++num_waiting;
     const auto same = [&](const Job& job) { return job.key == key; };
     auto job = std::find_if(jobs.begin(), jobs.end(), same);
@@ -105,6 +112,38 @@ struct GrammarService::Impl {
           jobs.insert(jobs.end(), {.key = std::move(key), .spec = process ? GrammarSpec() : spec});
     job->waiters.push_back(std::move(waiter));
     return {};
+  }
+
+  static std::size_t bytes_of(const Job& job) { return job.key.size(); }
+
+  std::size_t num_waiting_bytes() const {
+    std::size_t bytes = 0;
+    for (const Job& job : jobs) bytes += job.waiters.empty() ? 0 : bytes_of(job);
+    return bytes;
+  }
+
+  // Drops a waiter of the client that has most, by `size` of the jobs that it waits for: one that
+  // came late, whose job does not run. False: there is none, or `client`, which comes to have
+  // `more`, has as much.
+  template <class Size>
+  bool make_room(const std::string& client, std::size_t more, const Size& size, const char* why) {
+    std::map<std::string_view, std::size_t> sizes;
+    for (const Job& job : jobs)
+      for (const Waiter& waiter : job.waiters) sizes[waiter.client] += size(job);
+    const std::size_t own = sizes[client] + more;
+    const auto most =
+        std::ranges::max_element(sizes, {}, [](const auto& one) { return one.second; });
+    if (most->second <= own) return false;
+    for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
+      if (job->socket || size(*job) == 0) continue;
+      const auto waiter = std::ranges::find(job->waiters, most->first, &Waiter::client);
+      if (waiter == job->waiters.end()) continue;
+      dropped.emplace_back(std::move(waiter->done), exhausted(why));
+      job->waiters.erase(waiter);  // the thread ends the job if it was the last
+      --num_waiting;
+      return true;
+    }
+    return false;
   }
 
   void work() {
@@ -126,6 +165,7 @@ struct GrammarService::Impl {
     {
       const std::lock_guard lock(mutex);
       go_on = !closed;
+      calls.swap(dropped);
       drop_unwanted(calls);
       give_up_late_ones(calls);
       if (go_on) begin(calls);
@@ -166,7 +206,8 @@ struct GrammarService::Impl {
   }
 
   std::size_t num_jobs(bool slow) const {
-    return static_cast<std::size_t>(std::ranges::count(jobs, slow, &Job::is_slow));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        jobs, [slow](const Job& job) { return job.is_slow == slow && !job.waiters.empty(); }));
   }
 
   void give_up_late_ones(Calls& calls) {
@@ -258,7 +299,7 @@ struct GrammarService::Impl {
       GrammarOutcome outcome = read_outcome(socket, options.max_compiled_bytes);
       if (outcome.kind == GrammarOutcome::Kind::kSlow) {
         if (leave_place(is_job)) return;
-        grammar = exhausted("the server is busy: too many grammars that compile slowly wait");
+        grammar = exhausted(kTooManySlow);
       } else {
         grammar = grammar_of(std::move(outcome));
       }
@@ -274,8 +315,11 @@ struct GrammarService::Impl {
     Job& job = *std::ranges::find_if(jobs, is_job);
     job.is_slow = true;
     if (num_running(true) <= options.slow_at_once) return true;
-    if (num_jobs(true) > static_cast<std::size_t>(options.slow_at_once) + options.max_slow_waiting)
-      return false;
+    const auto slow = [](const Job& each) { return std::size_t{each.is_slow}; };
+    while (num_jobs(true) >
+           static_cast<std::size_t>(options.slow_at_once) + options.max_slow_waiting) {
+      if (!make_room(job.waiters[0].client, 0, slow, kTooManySlow)) return false;
+    }
     job.socket = OwnedFd();
     return true;
   }
@@ -287,9 +331,11 @@ struct GrammarService::Impl {
     GrammarSpec spec;
     {
       const std::lock_guard lock(mutex);
-      if (jobs.empty()) return false;
-      key = jobs.front().key;
-      spec = jobs.front().spec;
+      const JobAt job = next(false);
+      if (job == jobs.end()) return false;
+      take_turn(*job);
+      key = job->key;
+      spec = job->spec;
     }
     ++num_begun;
     const Grammar grammar = compiler.compile(spec);
@@ -344,6 +390,7 @@ struct GrammarService::Impl {
   std::mutex mutex;
   GrammarCache cache;
   std::list<Job> jobs;  // in the order in which they came
+  Calls dropped;        // of those that made room
   std::uint64_t turn = 0;
   std::map<std::string, std::uint64_t> turns;  // the last one of each client
   std::size_t num_waiting = 0;

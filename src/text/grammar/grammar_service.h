@@ -43,7 +43,8 @@ class GrammarService {
   //   kResourceExhausted  too many requests wait, or too many slow grammars
   //   kUnavailable        the service is closed, has no process, or nobody wants the grammar any
   //                       more: `gone` has returned true, which is asked now and then
-  // The many grammars of one `client` do not delay the few of another.
+  // The many grammars of one `client` do not delay the few of another: where too many wait, those
+  // fail that the client with the most of them asked for last.
   void compile(const GrammarSpec& spec, std::function<bool()> gone,
                std::function<void(Grammar)> done, std::string client = {});
 

@@ -39,11 +39,12 @@ GrammarVocabulary vocabulary() {
 
 std::future<Grammar> begin(
     GrammarService& service, const GrammarSpec& spec,
-    std::function<bool()> gone = [] { return false; }) {
+    std::function<bool()> gone = [] { return false; }, std::string client = {}) {
   auto promise = std::make_shared<std::promise<Grammar>>();
   std::future<Grammar> future = promise->get_future();
-  service.compile(spec, std::move(gone),
-                  [promise](Grammar grammar) { promise->set_value(std::move(grammar)); });
+  service.compile(
+      spec, std::move(gone), [promise](Grammar grammar) { promise->set_value(std::move(grammar)); },
+      std::move(client));
   return future;
 }
 
@@ -214,20 +215,24 @@ TEST(GrammarService, a_small_one_does_not_wait_for_bombs) {
                                         .max_slow_waiting = 1});
   std::atomic<bool> gone[3] = {false, false, false};
   std::vector<std::future<Grammar>> bombs;
-  for (int i = 0; i < 3; ++i)
-    bombs.push_back(begin(service, bomb(i), [&mine = gone[i]] { return mine.load(); }));
+  for (int i = 0; i < 3; ++i) {
+    bombs.push_back(begin(
+        service, bomb(i), [&mine = gone[i]] { return mine.load(); }, i < 2 ? "many" : "few"));
+    if (i < 2) wait_for([&] { return service.num_begun() == i + 1; });
+  }
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(begin(service, regex(str("[a-z]", i))).get().ok());
-  EXPECT_EQ(bombs[2].get().error().message,
+  // It is slow as well, and its client has fewer of them than the one that makes room.
+  EXPECT_EQ(bombs[1].get().error().message,
             "the server is busy: too many grammars that compile slowly wait");
-  // The first goes on; when it is gone, the second begins again.
+  // The first goes on; when it is gone, the third begins again.
   wait_for([&] { return children_of(service.process_id()).size() == 1; });
   const int first = compiling(service);
   gone[0] = true;
   EXPECT_EQ(bombs[0].get().error().code, ErrorCode::kUnavailable);
   wait_for([&] { return !is_alive(first); });
   EXPECT_NE(compiling(service), first);
-  gone[1] = true;
-  EXPECT_EQ(bombs[1].get().error().code, ErrorCode::kUnavailable);
+  gone[2] = true;
+  EXPECT_EQ(bombs[2].get().error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(service.num_begun(), 6);
 }
 
@@ -273,6 +278,30 @@ TEST(GrammarService, too_many_may_not_wait) {
   first.wait();
   second.wait();
   EXPECT_TRUE(begin(service, regex("[a-z]")).get().ok());
+}
+
+TEST(GrammarService, the_client_that_has_most_makes_room) {
+  for (const bool by_bytes : {false, true}) {
+    std::atomic<bool> enough = false;
+    const auto gone = [&] { return enough.load(); };
+    GrammarServiceOptions options = {
+        .command = this_program(), .budget = {.seconds = 1000}, .at_once = 1, .max_waiting = 3};
+    if (by_bytes) {
+      options.max_waiting = 100;
+      options.max_waiting_bytes = 3 * dump_spec(bomb(0)).size();
+    }
+    GrammarService service(vocabulary(), std::move(options));
+    std::vector<std::future<Grammar>> many;
+    for (int i = 0; i < 3; ++i) many.push_back(begin(service, bomb(i), gone, "many"));
+    auto few = begin(service, bomb(3), gone, "few");
+    EXPECT_EQ(many[2].get().error().code, ErrorCode::kResourceExhausted);
+    for (const char* client : {"many", "few"})  // who would have as much then
+      EXPECT_EQ(begin(service, bomb(4), gone, client).get().error().code,
+                ErrorCode::kResourceExhausted);
+    enough = true;
+    for (auto* left : {&many[0], &many[1], &few})
+      EXPECT_EQ(left->get().error().code, ErrorCode::kUnavailable);
+  }
 }
 
 TEST(GrammarService, a_process_that_was_killed_is_replaced) {
