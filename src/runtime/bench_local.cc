@@ -143,7 +143,8 @@ Status expect_cost(LoadedModel& model, BenchResult& r) {
                      .logit_rows = at + end == r.tokens});
       }
     }
-    for (int replica = 0; !r.prefill && replica < std::min(mesh.dp, r.batch); ++replica) {  // halfway
+    for (int replica = 0; !r.prefill && replica < std::min(mesh.dp, r.batch);
+         ++replica) {  // halfway
       const int own = ceil_div(r.batch - replica, mesh.dp);
       add(*trial, {.tokens = own,
                    .sequences = own,
