@@ -274,7 +274,7 @@ class Oracle:
                 m.double()
 
     @torch.no_grad()
-    def __call__(self, ids) -> Result:
+    def __call__(self, ids, with_mtp: bool = True) -> Result:
         """ids [T] -> Result, by one forward pass over the whole sequence."""
         ids = torch.as_tensor(np.asarray(ids), dtype=torch.long)[None]
         self._chosen.clear()
@@ -282,7 +282,7 @@ class Oracle:
             out = self.model(ids, use_cache=False, output_hidden_states=True)
             logits, hidden = out.logits[0], torch.stack(out.hidden_states)[:, 0]
             mtp = None
-            if self.mtp is not None:
+            if with_mtp and self.mtp is not None:
                 mtp = self.mtp(self.model.model.embed_tokens(ids[:, 1:]), out.hidden_states[-1][:, :-1],
                                self.model.model.rotary_emb, self.model.lm_head)[0].numpy()
         return Result(logits.numpy(), hidden.numpy(), mtp, self._selected(ids.shape[1]))

@@ -81,12 +81,12 @@ Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOption
 
 void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const DeploymentOptions& o = d.options;
-  const int dp = o.layout.dp, cp = o.layout.cp, replicas = o.layout.num_sequence_groups();
+  const int dp = o.layout.dp, cp = o.layout.cp, groups = o.layout.num_sequence_groups();
   const std::int64_t length = std::min(o.input_len + o.output_len, d.max_model_len);
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
   // At once, of one replica. A step has a token of each of its sequences at least, and they are
   // dealt out over as many steps as there are stages.
-  const std::int64_t fitting = d.cache_tokens / length;  // in replicas that share their sequences
+  const std::int64_t fitting = d.cache_tokens / length;  // of a group that shares them
   const std::int64_t at_once =
       std::min<std::int64_t>(ceil_div(fitting, std::int64_t{cp}), d.max_running);
   const auto most = static_cast<int>(std::min<std::int64_t>(
@@ -123,14 +123,14 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
         floor_of(stages, config, o, {.tokens = b, .sequences = b, .length = mean, .logit_rows = b});
     // Fewer sequences than stages leave some of these idle.
     const std::int64_t steps = std::min<std::int64_t>(o.layout.pp, at_once / b);
-    const std::int64_t all = fitting * replicas;
+    const std::int64_t all = fitting * groups;
     const std::int64_t asked = o.concurrency ? std::min<std::int64_t>(all, o.concurrency) : all;
     point.batch = static_cast<int>(std::min<std::int64_t>(b * dp, asked / steps));
     const double seconds =
         std::max(point.floor.slowest, point.floor.seconds / static_cast<double>(steps));
     point.tokens_per_s = point.batch / seconds;
-    // Replicas without a sequence have no prompt.
-    const double busy = std::min(1.0, static_cast<double>(point.batch * steps) / replicas);
+    // Groups of replicas without a sequence have no prompt.
+    const double busy = std::min(1.0, static_cast<double>(point.batch * steps) / groups);
     const double prompts = point.batch * static_cast<double>(o.input_len) /
                            (busy * prompt.tokens_per_s) /
                            static_cast<double>(o.output_len);  // of a step's share

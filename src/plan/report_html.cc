@@ -53,13 +53,14 @@ Chart context_chart(const Deployment& d) {
   Chart chart = {.title = "Context that each of so many sequences can have",
                  .y_label = "thousand tokens",
                  .x_label = "sequences at once"};
-  const std::int64_t replicas = d.options.layout.num_sequence_groups();
-  for (std::int64_t n = replicas; n <= 1024; n *= 2) {
-    const std::int64_t pages = d.cache_tokens / kPageSize / (n / replicas);
+  const std::int64_t groups = d.options.layout.num_sequence_groups();
+  for (std::int64_t n = groups; n <= 1024; n *= 2) {
+    const std::int64_t pages = d.cache_tokens / kPageSize / (n / groups);
     const std::int64_t tokens = std::min(pages * kPageSize, d.max_model_len);
     if (tokens == 0) break;
-    chart.points.push_back({std::to_string(n), static_cast<double>(tokens) / 1000,
-                            str(n, " sequences: ", with_commas(tokens), " tokens each")});
+    chart.points.push_back(
+        {std::to_string(n), static_cast<double>(tokens) / 1000,
+         str(counted(n, "sequence"), ": ", with_commas(tokens), " tokens each")});
   }
   return chart;
 }

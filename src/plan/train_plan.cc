@@ -49,8 +49,7 @@ class Planner {
   }
 
   Status divide() {
-    const int replicas = l_.of_model();
-    if (l_.gpus % replicas != 0 || (l_.gpus / l_.pp) % (l_.ep * l_.etp) != 0) {
+    if (l_.gpus % l_.of_model() != 0 || (l_.gpus / l_.pp) % (l_.ep * l_.etp) != 0) {
       return invalid(str(describe(l_), " does not divide ", l_.gpus,
                          " GPUs; TP x PP x CP and PP x EP x expert TP must"));
     }

@@ -46,8 +46,8 @@ Result<std::unique_ptr<RolloutSession>> EngineHere::begin(const RolloutSize& siz
   // Each replica has room for its part of the answers; where more of the long ones are, some wait.
   // A page more each: a step may write beyond an answer's end.
   const std::int64_t each = pages_of(std::int64_t{size.longest} + size.num_drafts) + 1;
-  const int replicas = model_.partition().shape.num_sequence_groups();
-  const auto pages = static_cast<int>(ceil_div(size.running, replicas) * each);
+  const int groups = model_.partition().shape.num_sequence_groups();
+  const auto pages = static_cast<int>(ceil_div(size.running, groups) * each);
   GLINT_TRY_STATUS(reserve(model_, pages,
                            {.max_step_tokens = SchedulerConfig().max_step_tokens,
                             .max_running = size.running,

@@ -18,7 +18,7 @@ inline constexpr const char* kRankProcessArgument = "--run-a-rank-for-a-server";
 // rank) makes, in groups as RankMembership::join() has it.
 Json rank_start(const ModelOptions& model, const std::string& build, const Json& backend,
                 const std::string& memory);
-// Passes that are answered, with {checkpoint, way} or an error; so is the start, at last with
+// Commands that are answered, with {checkpoint, way} or an error; so is the start, at last with
 // {checkpoint, about}.
 bool is_answered(RankCommand::Kind kind);
 

@@ -1,7 +1,7 @@
 // RankProcesses: followers that are processes, which their leader starts on its host, or meets
 // where a launcher has started them (rank_launch.h); it watches them, and makes them begin again.
 //
-//   leader --stream: passes--> rank 1, 2, ..       all of them: collectives, in memory that they
+//   leader --stream: commands-> rank 1, 2, ..      all of them: collectives, in memory that they
 //          <--answers, beats--                     share, or over sockets if on several hosts
 //
 // A rank that ends, or that shows no life for 5 seconds, takes its group with it: the leader's

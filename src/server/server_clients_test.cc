@@ -409,22 +409,19 @@ std::string waited_for(TestServer& server, const std::string& path, const std::s
 
 TEST(ServerClients, a_stream_says_that_it_is_there_within_its_time) {
   TestServerOptions options;
-  options.config.keep_alive_seconds = 1;
+  options.config.keep_alive_seconds = 4;  // it comes after 2 to 3: a busy machine has a second more
   TestServer server("</think>Yes.", options);
   EXPECT_EQ(server.send("POST", "/pause_generation").status, 200);
   HttpClient c = server.client();
   double seconds = 9;
-  // A busy machine makes it late now and then, and not each time.
-  for (int round = 0; round < 10 && seconds >= 1; ++round) {
-    const auto begun = std::chrono::steady_clock::now();
-    (void)c.send("POST", "/v1/completions", {{"content-type", "application/json"}},
-                 R"({"prompt": "x", "stream": true})", [&](std::string_view) {
-                   seconds = seconds_since(begun);
-                   return false;
-                 });
-  }
-  EXPECT_LT(seconds, 1);
-  EXPECT_GT(seconds, 0.2);
+  const auto begun = std::chrono::steady_clock::now();
+  (void)c.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+               R"({"prompt": "x", "stream": true})", [&](std::string_view) {
+                 seconds = seconds_since(begun);
+                 return false;
+               });
+  EXPECT_LT(seconds, 4);
+  EXPECT_GT(seconds, 1);
 }
 
 TEST(ServerClients, a_stream_on_which_nothing_comes_says_that_it_is_there) {

@@ -14,7 +14,7 @@ RankCommand command_of(int pages) {
   return {.kind = RankCommand::Kind::kReservePages, .num_pages = pages};
 }
 
-TEST(PeerFollowers, run_all_passes_in_order_and_tell_the_first_failure) {
+TEST(PeerFollowers, run_all_commands_in_order_and_tell_the_first_failure) {
   const auto comms = make_thread_comms(2);
   const TrainPeers first({}, *comms[0], 2), other({}, *comms[1], 2);
   Queue<bool> may_run;

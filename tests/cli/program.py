@@ -11,6 +11,15 @@ def check(condition, what, shown=""):
         sys.exit(f"{what}\n{shown}")
 
 
+def in_time(attempt, *args):
+    """A signal or a fault that comes when what it is meant for has ended, or has not begun, is too late or too early: then `attempt` returns nothing, and is
+    made anew. What it returns at last."""
+    for _ in range(10):
+        if done := attempt(*args):
+            return done
+    sys.exit(f"{attempt} never comes in time")
+
+
 def run(*args, env=None, **kwargs):
     """`env` is added to the environment. Nothing stands on stdin."""
     return subprocess.run([GLINT, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,

@@ -17,8 +17,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "server"))
-from program import GLINT, check, output, refused
-from served import free_port
+from program import GLINT, check, in_time, output, refused
+from served import free_port, until
 from small_model import make_small_model
 
 TINY, PROBLEMS = sys.argv[2], pathlib.Path(sys.argv[3]) / "train.jsonl"
@@ -62,16 +62,8 @@ def pids_of(process):
     return pids_in(read_to(process, "ranks: rank 0 is process"))
 
 
-def in_time(attempt, *args):
-    """A fault that comes when the run, or the part of it that is meant, has ended is too late: then `attempt` is false, and made anew."""
-    check(any(attempt(*args) for _ in range(10)), "the fault comes too late", attempt)
-
-
 def gone(pids):
-    end = time.monotonic() + 60
-    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
-        check(time.monotonic() < end, "ranks are left over", pids)
-        time.sleep(0.05)
+    until(f"{pids} have ended", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 60)
 
 
 def same_files(a, b):
@@ -230,15 +222,15 @@ def launched(tmp, out, *args, model=MODEL, places=(".", ".")):
 
 
 def a_rank_that_freezes_or_ends_before_all_have_met_is_lost(tmp):
-    """First words of a rank, from one of another machine that says nothing more, or hangs up while ranks connect."""
+    """First messages of a rank, from one of another machine that says nothing more, or hangs up while ranks connect."""
     both = []
-    with socket.create_server(("127.0.0.1", 0)) as gate:
-        both.append(start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(1, gate.getsockname()[1])))
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)) as gate:
+        both.append(start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(1, port)))
         with gate.accept()[0].makefile("rb") as stream:
             head = stream.read(16)
             hello = {**json.loads(stream.read(int.from_bytes(head[8:], "little"))), "machine": "another"}
         both[0].kill()
-        port = gate.getsockname()[1]
     both[0].communicate()
     for ends, why in ((False, "rank 1 shows no life"), (True, "rank 1 has ended")):
         leader = start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(0, port))
@@ -247,8 +239,8 @@ def a_rank_that_freezes_or_ends_before_all_have_met_is_lost(tmp):
             time.sleep(0.1)
         stream = other.makefile("rwb")
 
-        def say(words):
-            stream.write(head[:8] + len(words).to_bytes(8, "little") + words)
+        def say(message):
+            stream.write(head[:8] + len(message).to_bytes(8, "little") + message)
             stream.flush()
 
         say(json.dumps(hello).encode())

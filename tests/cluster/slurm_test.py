@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
-from served import Served, until  # noqa: E402
+from served import Served, free_port, until  # noqa: E402
 
 GLINT, MODEL = sys.argv[1:]
 CONF = """ClusterName=test
@@ -38,16 +38,6 @@ PartitionName=test Nodes=n[1-2] Default=YES
 """
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 class Cluster:
     """A controller, two nodes, and who vouches for them, in a folder."""
 
@@ -65,7 +55,7 @@ class Cluster:
         for path in (munge, key):
             os.chown(path, user.pw_uid, user.pw_gid)
         (home / "state").mkdir()
-        (home / "slurm.conf").write_text(CONF.format(home=home, host=socket.gethostname().split(".")[0], ports=free_ports(3),
+        (home / "slurm.conf").write_text(CONF.format(home=home, host=socket.gethostname().split(".")[0], ports=[free_port() for _ in range(3)],
                                                      cpus=os.cpu_count()))
         self.environment = {**os.environ, "SLURM_CONF": str(home / "slurm.conf")}
         files = [f"--{name}-file={munge}/{name}" for name in ("key", "log", "pid", "seed")]

@@ -81,20 +81,6 @@ def texts(running):
     return [text_of(one.result()[2]) for one in running]
 
 
-def tokens(server):
-    return server.request("/server_info")[2]["engine"]["generated_tokens"]
-
-
-def begun(server, pool):
-    """Streams that have not all ended: a fault would come too late then."""
-    for _ in range(10):
-        done, running = tokens(server), run(server, pool)
-        until("tokens", lambda: tokens(server) > done + 50)
-        if not all(one.done() for one in running):
-            return running
-    raise AssertionError("the fault comes too late")
-
-
 FLAGS = ("--threads", 2, "--kv-cache-tokens", 4096)
 
 
@@ -127,8 +113,8 @@ def loses_a_rank(server, machines, follower):
 def loses_an_agent(server, machines, follower):
     """It is missed only when its rank is lost, too, and then the next one starts another."""
     follower.die()
-    done = tokens(server)
-    until("tokens without an agent", lambda: tokens(server) > done + 50)
+    done = server.generated_tokens()
+    until("tokens without an agent", lambda: server.generated_tokens() > done + 50)
     assert server.request("/health")[0] == 200
     follower.begin()
     loses_a_rank(server, machines, follower)
@@ -150,7 +136,7 @@ def serves(machines, pool, layout, expected, faults, typed=False):
             until("beats bring what was moved", lambda: all(rank["collectives"][kind] for kind in kinds for rank in server.ranks()))
             print(*layout, ": two machines say what one rank says", flush=True)
             for fault in faults:
-                running = begun(server, pool)
+                running = server.busy(lambda: run(server, pool))
                 lost = server.ranks()[-1]
                 fault(server, machines, follower)
                 begin = time.monotonic()

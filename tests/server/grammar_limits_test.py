@@ -21,7 +21,7 @@ import threading
 import time
 
 from grammar_bombs import BOMBS, completion
-from served import Served
+from served import Served, until
 
 GLINT, MODEL = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 ARGUMENTS = [MODEL, "--threads", 1, "--kv-cache-tokens", 8192, "--max-num-seqs", 8, "--log-level", "error"]
@@ -40,19 +40,11 @@ def children(parent):
     return found
 
 
-def eventually(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.03)
-    return value
-
-
 class Processes:
     """Processes of a server that compile grammars."""
 
     def __init__(self, server):
-        self.host, = eventually(lambda: children(server.process.pid))
+        self.host, = until("a process for grammars", lambda: children(server.process.pid))
 
     def compiling(self):
         return children(self.host)
@@ -117,7 +109,7 @@ class Stream:
 
     def goes_on(self):
         seen = self.count
-        eventually(lambda: self.count > seen + 3)
+        until("the stream goes on", lambda: self.count > seen + 3)
 
     def end(self):
         self.ended = True
@@ -160,39 +152,39 @@ def nobody_waits():
         for number, (name, bomb) in enumerate(BOMBS.items()):
             stream.longest = stalls.longest = 0.0
             with asked(server, *bomb):
-                eventually(processes.compiling)
+                until("a grammar compiles", processes.compiling)
                 others_are_served(server, number)
                 stream.goes_on()
-            eventually(lambda: not processes.compiling())  # with its client
+            until("none compiles", lambda: not processes.compiling())  # with its client
             print(f"nobody waits for {name}: {1e3 * stream.longest:.0f} ms", flush=True)
             assert stream.longest < 5 + stalls.longest, (name, stream.longest, stalls.longest)
         stalls.end()
 
         with asked(server, *BOMBS["an expression"]):
-            process, = eventually(processes.compiling)
-            eventually(lambda: children(processes.host)[process][38] == str(SCHED_IDLE))
+            process, = until("a grammar compiles", processes.compiling)
+            until("it is idle work", lambda: children(processes.host)[process][38] == str(SCHED_IDLE))
             assert int(children(processes.host)[process][16]) >= 10, "nice"
-        eventually(lambda: not processes.compiling())
+        until("none compiles", lambda: not processes.compiling())
 
         # Whoever names it can abort it; and the signal that ends the server does not wait for it.
         path, body = BOMBS["an expression"]
         aborted = []
         client = threading.Thread(target=lambda: aborted.append(server.request(path, body, {"x-request-id": "mine"})))
         client.start()
-        eventually(processes.compiling)
+        until("a grammar compiles", processes.compiling)
         assert server.request("/abort_request", {"rid": "mine"})[2]["aborted"] == 1
         client.join()
         assert aborted[0][0] == 503 and "aborted" in str(aborted[0][2]), aborted
-        eventually(lambda: not processes.compiling())
+        until("none compiles", lambda: not processes.compiling())
         left = []
         client = threading.Thread(target=lambda: left.append(server.request(path, body)))
         client.start()
-        eventually(processes.compiling)
+        until("a grammar compiles", processes.compiling)
         stream.end()
         assert server.end(seconds=120) == 0
         client.join()
         assert left[0][0] == 503, left
-        eventually(lambda: not processes.is_alive())
+        until("the process has ended", lambda: not processes.is_alive())
 
 
 def budgets():
@@ -208,7 +200,7 @@ def budgets():
             assert server.request(path, body)[2]["error"]["message"] == message, name
             print(f"{name}: {message}", flush=True)
         os.kill(processes.host, signal.SIGKILL)
-        eventually(lambda: processes.host not in children(server.process.pid))
+        until("the process has ended", lambda: processes.host not in children(server.process.pid))
         others_are_served(server, 0)
         assert server.end() == 0
 
@@ -218,9 +210,9 @@ def killed():
     with Served([GLINT, "serve"], *ARGUMENTS, "--grammar-timeout", 80000) as server:
         processes = Processes(server)
         with send(server, *BOMBS["an expression"]):
-            process, = eventually(processes.compiling)
+            process, = until("a grammar compiles", processes.compiling)
             server.end(signal.SIGKILL)
-            eventually(lambda: not processes.is_alive() and not pathlib.Path(f"/proc/{process}").exists())
+            until("both have ended", lambda: not processes.is_alive() and not pathlib.Path(f"/proc/{process}").exists())
 
 
 def under_other_names():

@@ -114,7 +114,7 @@ def a_server_ends_while_it_waits_for_a_rank():
     other.wait()
     until("it waits", lambda: any("start again" in one for one in server.lines))
     server.until_health_is(503)
-    assert server.end(seconds=60) == 0
+    assert server.end() == 0
 
 
 def an_agent_that_looks_for_its_leader_ends_by_a_signal():

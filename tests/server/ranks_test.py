@@ -277,26 +277,15 @@ def a_lost_rank_costs_time_and_no_request():
              (2, (([kill], "twice"),), ("--dp", 2)),
              (4, (([stop, kill], True),), ("--tp", 4, "--spec", "mtp:2", "--kv-cache-tokens", 4096)))  # these preempt
     for size, rounds, flags in cases:
-        with serve("--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
+        with serve("--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
             run = lambda: [pool.submit(server.request, *one) for one in streams()]
-            generated = lambda: server.request("/server_info")[2]["engine"]["generated_tokens"]
-            over = lambda running: all(one.done() for one in running)
-
-            def begun():
-                for _ in range(10):  # a fault after their end would be too late
-                    done, running = generated(), run()
-                    until("tokens", lambda: generated() > done + 100)
-                    if not over(running):
-                        return running
-                raise AssertionError("the fault comes too late")
-
             expected = [text_of(one.result()[2]) for one in run()]
             assert all(expected), expected
             for faults, busy in rounds:
-                running = begun() if busy else []
+                running = server.busy(run) if busy else []
                 for number, how in enumerate(faults):
-                    done = generated()
-                    until("tokens", lambda: not number or generated() > done + 100 or over(running))
+                    done = server.generated_tokens()
+                    until("tokens", lambda: not number or server.generated_tokens() > done + 100 or all(one.done() for one in running))
                     before, after = loses(server, how, f"{how.name}, {size} ranks, {'busy' if busy else 'idle'}", busy == "twice")
                     assert before[0] == server.process.pid and len(set(before)) == size, before
                 assert [text_of(one.result()[2]) for one in running or run()] == expected, faults
@@ -305,7 +294,7 @@ def a_lost_rank_costs_time_and_no_request():
             # A step may have begun beyond an answer's last token.
             until("all pages are free", lambda: (told := engine())["running"] == told["waiting"] == told["used_pages"] == 0)
             # The third fault is one too many, and who waits for an answer hears of it.
-            running = begun()
+            running = server.busy(run)
             os.kill(after[1], signal.SIGKILL)
             told = [str(one.result()[2]) for one in running]
             assert any("3 times in ten minutes" in one for one in told), told

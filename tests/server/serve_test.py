@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 
-from served import Served, free_port
+from served import Served, free_port, until
 
 GLINT, MODEL = (pathlib.Path(each).resolve() for each in sys.argv[1:3])
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="glint-serve-test-"))
@@ -97,13 +97,6 @@ class Stream:
         self.thread.join(300)
         chunks = [json.loads(event) for event in self.events if event.startswith("{")]
         return sum(len(choice["token_ids"]) for chunk in chunks for choice in chunk["choices"]), self.events[-1] == "[DONE]"
-
-
-def wait_until(what, condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.01)
 
 
 # --- The command lines of the guides ---
@@ -234,12 +227,12 @@ def seeds_and_reports():
     with Served([GLINT, "serve", MODEL], "--seed", "7", "--log-requests", "--log-prompts") as server:
         texts = [completion(server, prompt="Once upon a", max_tokens=20, temperature=1)[2]["choices"][0]["text"] for _ in range(2)]
         assert texts[0] == texts[1], texts
-        wait_until("the load is reported", lambda: any(re.search(r"requests? in work, .* tokens/s", line) for line in server.lines))
+        until("the load is reported", lambda: any(re.search(r"requests? in work, .* tokens/s", line) for line in server.lines))
         assert any("Once upon a" in line for line in server.lines), server.lines
     with Served([GLINT, "serve", MODEL], "--log-requests", "--log-format", "json") as server:
         texts = {completion(server, prompt="Once upon a", max_tokens=20, temperature=1)[2]["choices"][0]["text"] for _ in range(4)}
         assert len(texts) > 1, texts
-        wait_until("requests are logged", lambda: any("/v1/completions" in line for line in server.lines))
+        until("requests are logged", lambda: any("/v1/completions" in line for line in server.lines))
         assert not any("Once upon a" in line for line in server.lines), server.lines
     assert all(isinstance(json.loads(line), dict) for line in server.lines), server.lines
     holds(refused(GLINT, "serve", MODEL, "--log-prompts"), "--log-requests")
@@ -319,7 +312,7 @@ def loading_is_told():
     try:
         with Served([GLINT, "serve", folder, "--load-format", "dummy"], port=port) as server:
             assert server.request("/health")[0] == 200
-            wait_until("the other client sees it too", lambda: any(status == 200 for status, _, _ in answers))
+            until("the other client sees it too", lambda: any(status == 200 for status, _, _ in answers))
     finally:
         stop.set()
         thread.join()
@@ -338,7 +331,7 @@ def an_answer_ends_after(how):
     stream = Stream(server, 1500)
     server.process.send_signal(how)
     try:
-        wait_until("the server drains", lambda: server.request("/health")[0] == 503)
+        until("the server drains", lambda: server.request("/health")[0] == 503)
         health, refusal = server.request("/health"), completion(server)
     except OSError:
         refusal = None
@@ -357,7 +350,7 @@ def the_second_signal_ends_at_once():
     server = Served([GLINT, "serve", MODEL])
     stream = Stream(server, 4000)
     server.process.send_signal(signal.SIGTERM)
-    wait_until("the server drains", lambda: server.request("/health")[0] == 503)
+    until("the server drains", lambda: server.request("/health")[0] == 503)
     assert server.end(signal.SIGTERM) == 128 + signal.SIGTERM
     count, done = stream.tokens()
     assert 0 < count < 4000 and not done, (count, done)
@@ -395,10 +388,10 @@ def who_vanishes_frees_its_pages():
                            b"content-length: %d\r\n\r\n" % len(body) + body)
             clients.append(client)
         engine = lambda: server.request("/engine")[2]
-        wait_until("prompts are read", lambda: engine()["used_pages"] > 0)
+        until("prompts are read", lambda: engine()["used_pages"] > 0)
         for client in clients:
             client.close()
-        wait_until("all pages are free", lambda: engine()["used_pages"] == engine()["running"] == engine()["waiting"] == 0)
+        until("all pages are free", lambda: engine()["used_pages"] == engine()["running"] == engine()["waiting"] == 0)
         state = engine()
         assert state["steps"] < 16 * 3500 / 64 and state["generated_tokens"] < 16 * 8, state  # not by running to their end
         assert completion(server)[0] == 200
@@ -409,7 +402,7 @@ def overload_is_refused_and_nothing_is_lost():
         assert server.request("/pause_generation", {})[0] == 200
         with concurrent.futures.ThreadPoolExecutor(40) as pool:
             asked = [pool.submit(completion, server, max_tokens=60, ignore_eos=True, seed=i) for i in range(40)]
-            wait_until("those beyond 2 that run and 4 that wait are refused", lambda: sum(one.done() for one in asked) == 34)
+            until("those beyond 2 that run and 4 that wait are refused", lambda: sum(one.done() for one in asked) == 34)
             assert server.request("/continue_generation", {})[0] == 200
         for status, headers, body in (one.result() for one in asked):
             assert status in (200, 429), (status, body)

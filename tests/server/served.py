@@ -21,10 +21,12 @@ def text_of(stream):
 
 
 def until(what, true, seconds=120):
+    """Waits for `true()`, and returns it."""
     end = time.monotonic() + seconds
-    while not true():
+    while not (value := true()):
         assert time.monotonic() < end, f"never: {what}"
         time.sleep(0.02)
+    return value
 
 
 def free_port():
@@ -87,8 +89,20 @@ class Served:
     def ranks(self):
         return self.request("/server_info")[2]["ranks"]
 
-    def until_health_is(self, status, seconds=120):
-        until(f"health is {status}", lambda: self.request("/health")[0] == status, seconds)
+    def generated_tokens(self):
+        return self.request("/server_info")[2]["engine"]["generated_tokens"]
+
+    def until_health_is(self, status):
+        until(f"health is {status}", lambda: self.request("/health")[0] == status)
+
+    def busy(self, run):
+        """The futures that `run` returns, of requests that have not all ended: a fault would come too late then."""
+        for _ in range(10):
+            done, running = self.generated_tokens(), run()
+            until("tokens", lambda: self.generated_tokens() > done + 100)
+            if not all(one.done() for one in running):
+                return running
+        raise AssertionError("the fault comes too late")
 
     def loses_a_rank(self, rank, how=signal.SIGKILL):
         """Which is back when this returns."""
@@ -96,7 +110,7 @@ class Served:
         os.kill(lost, how)
         self.until_rank_is_new(rank, lost)
 
-    def until_rank_is_new(self, rank, *lost, seconds=120):
+    def until_rank_is_new(self, rank, *lost):
         """Another process than the `lost` ones runs it, and all serve: the state between may be too short to be seen."""
         until(f"rank {rank} is back",
-              lambda: any(one["rank"] == rank and one.get("pid", lost[0]) not in lost for one in self.ranks()) and self.request("/health")[0] == 200, seconds)
+              lambda: any(one["rank"] == rank and one.get("pid", lost[0]) not in lost for one in self.ranks()) and self.request("/health")[0] == 200)

@@ -89,11 +89,11 @@ def main():
 
     oracle = Oracle(a.model)
 
-    def both(row):
+    def main_and_mtp(row):
         result = oracle(row)
         return torch.from_numpy(result.logits), torch.from_numpy(result.mtp_logits)
-    main_short, mtp_short = score(held["heldout.ids.txt"], both)
-    long, _ = score(held["heldout-4k.ids.txt"], both)
+    main_short, mtp_short = score(held["heldout.ids.txt"], main_and_mtp)
+    [long] = score(held["heldout-4k.ids.txt"], lambda row: [torch.from_numpy(oracle(row, with_mtp=False).logits)])
     print("fp32", main_short, mtp_short, long, flush=True)
 
     texts = PROMPTS + [f"[gMASK]<sop><|user|>{q}<|assistant|>{tag}" for q in QUESTIONS for tag in ("<think>", "</think>")]
