@@ -215,8 +215,13 @@ Status Conversion::State::look_for_earlier_run() {
   is_complete = is_half_moved(partial, options.out, kMoveOrder);
   const std::string path = str(is_complete ? options.out : partial, "/", kManifestName);
   const auto not_ours = [&](const std::string& why) {
-    return invalid(str(partial, " is not a half-finished run of this job: ", why,
-                       "; remove it, or choose another OUT"));
+    // Removing OUT.partial would lose files that OUT lacks.
+    return invalid(is_complete
+                       ? str(options.out, " and ", partial,
+                             " hold a result that was being moved, and not of this job: ", why,
+                             "; complete it by its own command, or choose another OUT")
+                       : str(partial, " is not a half-finished run of this job: ", why,
+                             "; remove it, or choose another OUT"));
   };
   // Killed before its manifest was there: nothing was written.
   if (!file_exists(path) && holds_only(partial, kManifestName)) return Ok{};
@@ -405,11 +410,20 @@ std::int64_t Conversion::finished_bytes() const {
 }
 
 Status Conversion::check_finished(const BytesDone& done) {
-  if (state_->is_complete) return Ok{};
+  const bool is_complete = state_->is_complete;
   std::vector<FinishedShard> good;
   for (FinishedShard& shard : state_->manifest.shards) {
-    GLINT_TRY(const std::string hash, hash_file(str(state_->partial, "/", shard.name), done));
-    if (hash == shard.xxh128) good.push_back(std::move(shard));
+    std::string path = str(state_->partial, "/", shard.name);
+    if (is_complete && !is_present(path)) path = str(state_->options.out, "/", shard.name);
+    const Result<std::string> hash = hash_file(path, done);
+    const bool is_good = hash.ok() && hash.value() == shard.xxh128;
+    if (is_complete && !is_good) {
+      return invalid(str(path, " is missing or has changed since it was finished; empty ",
+                         state_->options.out, ", remove ", state_->partial,
+                         ", and run the command again"));
+    }
+    if (!hash.ok()) return hash.error();
+    if (is_good) good.push_back(std::move(shard));
   }
   state_->manifest.shards = std::move(good);
   return Ok{};

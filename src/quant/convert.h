@@ -39,7 +39,8 @@ class Conversion {
   std::size_t num_finished() const;
   std::size_t num_shards() const;
   std::int64_t finished_bytes() const;
-  // Reads them; what is not as the manifest says will be made again.
+  // Reads them; what is not as the manifest says will be made again. Fails on such a shard where an
+  // earlier run was killed while its files moved to OUT.
   Status check_finished(const BytesDone& done);
 
   std::int64_t bytes_to_read() const;   // of the source

@@ -169,7 +169,10 @@ TEST_F(ConvertTest, a_run_that_was_killed_while_its_files_moved_goes_on) {
     EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
   };
   left([](const std::string& name) { return name != kManifestName; });
-  EXPECT_NE(refusal(model_, "out", kFp8).find("its recipe differs"), std::string::npos);
+  EXPECT_EQ(refusal(model_, "out", kFp8),
+            str(dir_ / "out", " and ", dir_ / "out.partial",
+                " hold a result that was being moved, and not of this job: its recipe differs; "
+                "complete it by its own command, or choose another OUT"));
   dir_.write("out/config.json", "mine");
   EXPECT_EQ(refusal(model_, "out"),
             "cannot rename to " + dir_ / "out/config.json" + ": File exists");
@@ -177,6 +180,17 @@ TEST_F(ConvertTest, a_run_that_was_killed_while_its_files_moved_goes_on) {
   fs::remove(dir_ / "out/config.json");
   expect_whole();
   left([](const std::string& name) { return name == "config.json"; });
+  const auto last = std::prev(whole.upper_bound("model-~"));  // a shard
+  const std::string path = dir_ / "out/" + last->first, good = read_file(path).value();
+  const std::string lost =
+      str(path, " is missing or has changed since it was finished; empty ", dir_ / "out",
+          ", remove ", dir_ / "out.partial", ", and run the command again");
+  dir_.write("out/" + last->first, good.substr(1));
+  EXPECT_EQ(refusal(model_, "out"), lost);
+  fs::remove(path);
+  EXPECT_EQ(refusal(model_, "out"), lost);
+  EXPECT_TRUE(fs::exists(dir_ / "out.partial/config.json"));
+  dir_.write("out/" + last->first, good);
   expect_whole();
   left([](const std::string&) { return false; });
   expect_whole();
