@@ -52,17 +52,26 @@ Status move_all(const std::string& from, const std::string& to, const MoveOrder&
     return name == order.first ? 0 : name == order.last ? 2 : 1;
   };
   std::ranges::sort(names, {}, rank);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const bool follows_first = i > 0 && names[i - 1] == order.first;
-    if (follows_first || names[i] == order.last) GLINT_TRY_STATUS(sync_directory(to));
-    const std::string path = str(to, "/", names[i]);
-    const int code = rename_to_free_name(str(from, "/", names[i]), path);
-    if (code == 0) continue;
-    while (i-- > 0) fs::rename(str(to, "/", names[i]), str(from, "/", names[i]), error);
-    return system_error("cannot rename to", path, code);
+  std::size_t moved = 0;
+  const auto move_rest = [&]() -> Status {
+    for (; moved < names.size(); ++moved) {
+      const bool follows_first = moved > 0 && names[moved - 1] == order.first;
+      if (follows_first || names[moved] == order.last) GLINT_TRY_STATUS(sync_directory(to));
+      const std::string path = str(to, "/", names[moved]);
+      const int code = rename_to_free_name(str(from, "/", names[moved]), path);
+      if (code != 0) return system_error("cannot rename to", path, code);
+    }
+    return sync_directory(to);
+  };
+  Status status = move_rest();
+  if (!status.ok()) {
+    while (moved-- > 0) {
+      fs::rename(str(to, "/", names[moved]), str(from, "/", names[moved]), error);
+    }
+    return status;
   }
   fs::remove(from, error);
-  return sync_directory(to);
+  return Ok{};
 }
 
 }  // namespace

@@ -1,12 +1,28 @@
 #include "checkpoint/writer.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/test_dir.h"
 #include "checkpoint/safetensors.h"
+
+static ino_t broken_inode = 0;  // that cannot be synced
+
+// In place of the C library's.
+extern "C" int fsync(int file) {
+  struct stat info = {};
+  if (broken_inode != 0 && ::fstat(file, &info) == 0 && info.st_ino == broken_inode) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
 
 namespace glint {
 namespace {
@@ -106,6 +122,24 @@ TEST(CheckpointWriter, an_empty_directory_of_that_name_is_filled) {
   ASSERT_EQ(::stat((dir / "out").c_str(), &after), 0);
   EXPECT_EQ(after.st_ino, before.st_ino) << "who works in it sees the files";
   EXPECT_EQ(after.st_mode, before.st_mode);
+}
+
+TEST(CheckpointWriter, a_directory_that_cannot_be_synced_stays_empty) {
+  const TestDir dir;
+  std::filesystem::create_directory(dir / "out");
+  struct stat out = {};
+  ASSERT_EQ(::stat((dir / "out").c_str(), &out), 0);
+  for (const char* last : {"config.json", "other.json"}) {  // synced before it, and at the end
+    CheckpointWriter writer = CheckpointWriter::create(dir / "out", three_tensors()).value();
+    ASSERT_TRUE(writer.add_file(last, "{}").ok());
+    broken_inode = out.st_ino;
+    const Status status = writer.finish();
+    broken_inode = 0;
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().message, "cannot sync " + dir / "out" + ": Input/output error");
+    EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
+    EXPECT_TRUE(file_exists(dir / "out.partial/model.safetensors"));
+  }
 }
 
 TEST(CheckpointWriter, files_that_came_into_the_directory_meanwhile_stay) {
