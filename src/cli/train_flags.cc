@@ -348,9 +348,9 @@ Status check_reference(const TranslatedTrainArgs& args, const std::string& hf_hu
   GLINT_TRY(const std::string ours, fingerprint_of(dir).in("--hf-checkpoint"));
   GLINT_TRY(const std::string theirs, fingerprint_of(other.value()).in("--ref-load"));
   if (ours == theirs) return Ok{};
-  return invalid(str("--ref-load ", reference, " is another checkpoint than --hf-checkpoint ",
-                     model, "; training begins with the reference model: give it by ",
-                     "--hf-checkpoint, too"));
+  return invalid(str("--ref-load ", reference, " differs from --hf-checkpoint ", model,
+                     " in config.json, division into files, or weights; training begins with the "
+                     "reference model: give it by --hf-checkpoint, too"));
 }
 
 void leave_out_corrections(TranslatedTrainArgs& out) {

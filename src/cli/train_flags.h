@@ -50,8 +50,8 @@ struct TranslatedTrainArgs {
 // suggestion, and on a value that is missing.
 Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args);
 
-// Fails if --ref-load is a checkpoint of other weights than --hf-checkpoint, which is given: there
-// training begins with the reference model.
+// Fails if --ref-load is a checkpoint whose config.json, division into files, or samples of weights
+// are not those of --hf-checkpoint, which is given: there training begins with the reference model.
 Status check_reference(const TranslatedTrainArgs& args, const std::string& hf_hub_cache);
 
 // Takes back what corrects an engine that computes otherwise than the trainer, where none does.

@@ -182,6 +182,8 @@ TEST(TrainFlags, TheReferenceIsTheModelThatTrainingBeginsWith) {
     write(model, "x");
   }
   write("trained", "y");
+  write("renamed", "x");
+  dir.write("renamed/config.json", "{\"_name_or_path\": \"a\"}");
   dir.write("models--org--a/refs/main", "0123");
   const auto check = [&](const std::string& model, const std::string& reference) {
     const auto args = translate(str("--hf-checkpoint ", model, " --ref-load ", reference)).value();
@@ -194,9 +196,12 @@ TEST(TrainFlags, TheReferenceIsTheModelThatTrainingBeginsWith) {
   EXPECT_EQ(check("org/a", dir / snapshot), "");
   EXPECT_EQ(check(dir / "a", "org/a"), "");
   EXPECT_EQ(check(dir / "a", dir / "a_torch_dist"), "");
-  EXPECT_TRUE(check(dir / "a", dir / "trained")
-                  .starts_with(str("--ref-load ", dir / "trained",
-                                   " is another checkpoint than --hf-checkpoint ", dir / "a")));
+  for (const char* other : {"trained", "renamed"}) {
+    EXPECT_TRUE(check(dir / "a", dir / other)
+                    .starts_with(str("--ref-load ", dir / other, " differs from --hf-checkpoint ",
+                                     dir / "a in config.json, division into files, or weights; ")))
+        << other;
+  }
 }
 
 TEST(TrainFlags, MistakesAreNamed) {
