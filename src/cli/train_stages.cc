@@ -117,10 +117,20 @@ Status copy_folder(const std::string& from, const std::string& to, Cli& cli) {
   return Ok{};
 }
 
+// Before the model is copied to where training reads it.
+Status check_prepared_reference(const Launch& launch, Cli& cli) {
+  TranslatedTrainArgs args = launch.args;
+  std::string& model = args.values["hf-checkpoint"];
+  if (model == launch.local_model()) model = launch.shared_model();
+  if (!file_exists(model + "/config.json")) return Ok{};  // training fails without it
+  return check_reference(args, cli.environment.hf_hub_cache);
+}
+
 }  // namespace
 
 Status prepare_run(const Launch& launch, Cli& cli) {
   GLINT_TRY_STATUS(prepare_model(launch, cli));
+  GLINT_TRY_STATUS(check_prepared_reference(launch, cli));
   GLINT_TRY_STATUS(prepare_data(launch.args.value("prompt-data"), launch.prompts(),
                                 "zhuzilin/dapo-math-17k", cli));
   if (const std::string eval = launch.args.value("eval-prompt-data"); !eval.empty()) {

@@ -6,7 +6,7 @@
 namespace glint {
 
 // Checkpoint and data sets, in the folders for all nodes: what is not there is fetched from the
-// hub. Fails if the checkpoint is not of the model whose name it has.
+// hub. Fails if the checkpoint is not of the model whose name it has, or not the reference model.
 Status prepare_run(const Launch& launch, Cli& cli);
 
 // Copies the checkpoint to this node's own folder. A file is copied beside its name and renamed.

@@ -162,6 +162,12 @@ def every_stage_runs(tmp):
     local = ("--model-name", "tiny", "--model-dir", tmp / "shared", "--model-local-dir", tmp / "local", "--output-dir", tmp / "out",
              "--run-id", "r", "--num-rollout", 1, "--prompt-data", DATA / "train.jsonl",
              "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--global-batch-size", 4, "--rollout-max-response-len", 24)
+    (tmp / "reference").mkdir()
+    (tmp / "reference/config.json").write_text("{}")
+    (tmp / "reference/model.safetensors").symlink_to((TINY / "model.safetensors").resolve())
+    other = run("train", "full-train", *local, "--ref-load", tmp / "reference")
+    check(other.returncode == 2 and f"--ref-load {tmp / 'reference'} differs from --hf-checkpoint {tmp / 'shared/tiny'} in " in other.stderr, "another reference", other.stderr)
+    check(not (tmp / "local").exists(), "it is known before the model is copied")
     text = output("train", "full-train", *local, env={"HF_HUB_OFFLINE": "1"})
     for part in ("one process", "TP 1  PP 1  CP 1  EP 1", "is there", "files copied", "round 1 of 1", "saved "):
         check(part in text, part, text)
