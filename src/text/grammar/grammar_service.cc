@@ -12,7 +12,6 @@
 #include <mutex>
 #include <new>
 #include <optional>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -29,11 +28,6 @@ constexpr int kLookMilliseconds = 50;
 // A machine without time for idle processes may never give a grammar its budget. By the clock it
 // has so many times as long, and some seconds more while nobody waits for its place.
 constexpr double kPatience = 2, kPatienceAlone = 10;
-
-constexpr const char* kTooMany = "the server is busy: too many requests wait for their grammars";
-constexpr const char* kTooLarge = "the server is busy: too many large grammars wait";
-constexpr const char* kTooManySlow =
-    "the server is busy: too many grammars that compile slowly wait";
 
 }  // namespace
 
@@ -97,53 +91,32 @@ struct GrammarService::Impl {
     const std::lock_guard lock(mutex);
     if (closed) return Grammar(unavailable("grammars are not compiled any more"));
     if (const Grammar* known = cache.find(key)) return *known;
-    const auto one = [](const Job&) { return std::size_t{1}; };
-    if (num_waiting >= options.max_waiting && !make_room(waiter.client, 1, one, kTooMany))
-      return Grammar(exhausted(kTooMany));
-    while (num_waiting_bytes() + key.size() > options.max_waiting_bytes) {
-      if (!make_room(waiter.client, key.size(), bytes_of, kTooLarge))
-        return Grammar(exhausted(kTooLarge));
-    }
-    ++num_waiting;
     const auto same = [&](const Job& job) { return job.key == key; };
     auto job = std::find_if(jobs.begin(), jobs.end(), same);
-    if (job == jobs.end())
+    const bool is_new = job == jobs.end();
+    std::size_t own = 1, own_bytes = key.size(), all_bytes = key.size();
+    for (const Job& each : jobs) {
+      const auto count = std::ranges::count(each.waiters, waiter.client, &Waiter::client);
+      own += static_cast<std::size_t>(count);
+      own_bytes += count > 0 ? each.key.size() : 0;
+      all_bytes += each.key.size();
+    }
+    if (!leaves_room(own, num_waiting + 1, options.max_waiting))
+      return Grammar(exhausted("the server is busy: too many requests wait for their grammars"));
+    if (is_new && !leaves_room(own_bytes, all_bytes, options.max_waiting_bytes))
+      return Grammar(exhausted("the server is busy: too many large grammars wait"));
+    ++num_waiting;
+    if (is_new)
       job =
           jobs.insert(jobs.end(), {.key = std::move(key), .spec = process ? GrammarSpec() : spec});
     job->waiters.push_back(std::move(waiter));
     return {};
   }
 
-  static std::size_t bytes_of(const Job& job) { return job.key.size(); }
-
-  std::size_t num_waiting_bytes() const {
-    std::size_t bytes = 0;
-    for (const Job& job : jobs) bytes += job.waiters.empty() ? 0 : bytes_of(job);
-    return bytes;
-  }
-
-  // Drops a waiter of the client that has most, by `size` of the jobs that it waits for: one that
-  // came late, whose job does not run. False: there is none, or `client`, which comes to have
-  // `more`, has as much.
-  template <class Size>
-  bool make_room(const std::string& client, std::size_t more, const Size& size, const char* why) {
-    std::map<std::string_view, std::size_t> sizes;
-    for (const Job& job : jobs)
-      for (const Waiter& waiter : job.waiters) sizes[waiter.client] += size(job);
-    const std::size_t own = sizes[client] + more;
-    const auto most =
-        std::ranges::max_element(sizes, {}, [](const auto& one) { return one.second; });
-    if (most->second <= own) return false;
-    for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
-      if (job->socket || size(*job) == 0) continue;
-      const auto waiter = std::ranges::find(job->waiters, most->first, &Waiter::client);
-      if (waiter == job->waiters.end()) continue;
-      dropped.emplace_back(std::move(waiter->done), exhausted(why));
-      job->waiters.erase(waiter);  // the thread ends the job if it was the last
-      --num_waiting;
-      return true;
-    }
-    return false;
+  // Whether a client may have `own` of `all`: not more than is left, so that the next one finds
+  // room.
+  static bool leaves_room(std::size_t own, std::size_t all, std::size_t max) {
+    return own + all <= max;
   }
 
   void work() {
@@ -165,7 +138,6 @@ struct GrammarService::Impl {
     {
       const std::lock_guard lock(mutex);
       go_on = !closed;
-      calls.swap(dropped);
       drop_unwanted(calls);
       give_up_late_ones(calls);
       if (go_on) begin(calls);
@@ -206,8 +178,7 @@ struct GrammarService::Impl {
   }
 
   std::size_t num_jobs(bool slow) const {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        jobs, [slow](const Job& job) { return job.is_slow == slow && !job.waiters.empty(); }));
+    return static_cast<std::size_t>(std::ranges::count(jobs, slow, &Job::is_slow));
   }
 
   void give_up_late_ones(Calls& calls) {
@@ -299,7 +270,7 @@ struct GrammarService::Impl {
       GrammarOutcome outcome = read_outcome(socket, options.max_compiled_bytes);
       if (outcome.kind == GrammarOutcome::Kind::kSlow) {
         if (leave_place(is_job)) return;
-        grammar = exhausted(kTooManySlow);
+        grammar = exhausted("the server is busy: too many grammars that compile slowly wait");
       } else {
         grammar = grammar_of(std::move(outcome));
       }
@@ -308,18 +279,21 @@ struct GrammarService::Impl {
     keep(is_job, grammar);
   }
 
-  // For one of the slow ones. False: too many wait for such a place.
+  // For one of the slow ones. False: too many wait for such a place, for each of its clients.
   template <class IsJob>
   bool leave_place(const IsJob& is_job) {
     const std::lock_guard lock(mutex);
     Job& job = *std::ranges::find_if(jobs, is_job);
     job.is_slow = true;
     if (num_running(true) <= options.slow_at_once) return true;
-    const auto slow = [](const Job& each) { return std::size_t{each.is_slow}; };
-    while (num_jobs(true) >
-           static_cast<std::size_t>(options.slow_at_once) + options.max_slow_waiting) {
-      if (!make_room(job.waiters[0].client, 0, slow, kTooManySlow)) return false;
-    }
+    const auto fits = [this](const Waiter& waiter) {
+      const auto is_own = [&](const Job& each) {
+        return each.is_slow && std::ranges::count(each.waiters, waiter.client, &Waiter::client) > 0;
+      };
+      const auto own = static_cast<std::size_t>(std::ranges::count_if(jobs, is_own));
+      return leaves_room(own, num_jobs(true), options.max_slow);
+    };
+    if (!std::ranges::any_of(job.waiters, fits)) return false;
     job.socket = OwnedFd();
     return true;
   }
@@ -390,7 +364,6 @@ struct GrammarService::Impl {
   std::mutex mutex;
   GrammarCache cache;
   std::list<Job> jobs;  // in the order in which they came
-  Calls dropped;        // of those that made room
   std::uint64_t turn = 0;
   std::map<std::string, std::uint64_t> turns;  // the last one of each client
   std::size_t num_waiting = 0;

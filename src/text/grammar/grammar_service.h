@@ -22,8 +22,8 @@ struct GrammarServiceOptions {
   GrammarBudget budget = {};
   int at_once = 3;                                           // grammars, without slow ones
   int slow_at_once = 2;                                      // slow ones
-  std::size_t max_slow_waiting = 64;                         // grammars, for such a place
-  std::size_t max_waiting = 256;                             // requests
+  std::size_t max_slow = 64;                                 // with those that wait for a place
+  std::size_t max_waiting = 512;                             // requests
   std::size_t max_waiting_bytes = std::size_t{64} << 20;     // of what they ask for
   std::size_t max_spec_bytes = std::size_t{4} << 20;         // of what is asked for
   std::size_t max_compiled_bytes = std::size_t{64} << 20;    // of one grammar
@@ -43,8 +43,11 @@ class GrammarService {
   //   kResourceExhausted  too many requests wait, or too many slow grammars
   //   kUnavailable        the service is closed, has no process, or nobody wants the grammar any
   //                       more: `gone` has returned true, which is asked now and then
-  // The many grammars of one `client` do not delay the few of another: where too many wait, those
-  // fail that the client with the most of them asked for last.
+  // The many grammars of one `client` neither delay the few of another nor take all room: of each
+  // bound, on requests, bytes and slow grammars, a client may have as much as it leaves free, which
+  // is half where it is alone. A grammar counts once for each client that waits for it; it is
+  // refused as one too many only if it is so for all of them, and takes no bytes where it waits
+  // already.
   void compile(const GrammarSpec& spec, std::function<bool()> gone,
                std::function<void(Grammar)> done, std::string client = {});
 

@@ -212,16 +212,20 @@ TEST(GrammarService, a_small_one_does_not_wait_for_bombs) {
                                         .budget = {.seconds = 1000},
                                         .at_once = 1,
                                         .slow_at_once = 1,
-                                        .max_slow_waiting = 1});
+                                        .max_slow = 3});
   std::atomic<bool> gone[3] = {false, false, false};
   std::vector<std::future<Grammar>> bombs;
+  std::future<Grammar> shared;
   for (int i = 0; i < 3; ++i) {
+    if (i == 2)
+      shared = begin(
+          service, bomb(2), [&] { return gone[2].load(); }, "many");
     bombs.push_back(begin(
         service, bomb(i), [&mine = gone[i]] { return mine.load(); }, i < 2 ? "many" : "few"));
     if (i < 2) wait_for([&] { return service.num_begun() == i + 1; });
   }
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(begin(service, regex(str("[a-z]", i))).get().ok());
-  // It is slow as well, and its client has fewer of them than the one that makes room.
+  // It is one too many for its client; the third is not for one of the two that wait for it.
   EXPECT_EQ(bombs[1].get().error().message,
             "the server is busy: too many grammars that compile slowly wait");
   // The first goes on; when it is gone, the third begins again.
@@ -233,6 +237,7 @@ TEST(GrammarService, a_small_one_does_not_wait_for_bombs) {
   EXPECT_NE(compiling(service), first);
   gone[2] = true;
   EXPECT_EQ(bombs[2].get().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(shared.get().error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(service.num_begun(), 6);
 }
 
@@ -266,7 +271,7 @@ TEST(GrammarService, too_many_may_not_wait) {
   GrammarService service(vocabulary(), {.command = this_program(),
                                         .budget = {.seconds = 1000},
                                         .at_once = 1,
-                                        .max_waiting = 2,
+                                        .max_waiting = 4,
                                         .max_spec_bytes = 100});
   std::atomic<bool> enough = false;
   const auto gone = [&] { return enough.load(); };
@@ -280,27 +285,35 @@ TEST(GrammarService, too_many_may_not_wait) {
   EXPECT_TRUE(begin(service, regex("[a-z]")).get().ok());
 }
 
-TEST(GrammarService, the_client_that_has_most_makes_room) {
+TEST(GrammarService, a_client_leaves_as_much_free_as_it_has) {
   for (const bool by_bytes : {false, true}) {
     std::atomic<bool> enough = false;
     const auto gone = [&] { return enough.load(); };
     GrammarServiceOptions options = {
-        .command = this_program(), .budget = {.seconds = 1000}, .at_once = 1, .max_waiting = 3};
+        .command = this_program(), .budget = {.seconds = 1000}, .at_once = 1, .max_waiting = 4};
     if (by_bytes) {
       options.max_waiting = 100;
-      options.max_waiting_bytes = 3 * dump_spec(bomb(0)).size();
+      options.max_waiting_bytes = 4 * dump_spec(bomb(0)).size();
     }
     GrammarService service(vocabulary(), std::move(options));
-    std::vector<std::future<Grammar>> many;
-    for (int i = 0; i < 3; ++i) many.push_back(begin(service, bomb(i), gone, "many"));
-    auto few = begin(service, bomb(3), gone, "few");
-    EXPECT_EQ(many[2].get().error().code, ErrorCode::kResourceExhausted);
-    for (const char* client : {"many", "few"})  // who would have as much then
-      EXPECT_EQ(begin(service, bomb(4), gone, client).get().error().code,
-                ErrorCode::kResourceExhausted);
+    std::vector<std::future<Grammar>> wait;
+    const auto is_refused = [&](const GrammarSpec& spec, std::string client) {
+      auto future = begin(service, spec, gone, std::move(client));
+      if (future.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+        return future.get().error().code == ErrorCode::kResourceExhausted;
+      wait.push_back(std::move(future));
+      return false;
+    };
+    EXPECT_FALSE(is_refused(bomb(0), "many"));
+    EXPECT_FALSE(is_refused(bomb(by_bytes ? 1 : 0), "many"));
+    EXPECT_TRUE(is_refused(bomb(2), "many"));
+    EXPECT_EQ(is_refused(bomb(0), "many"), !by_bytes);  // the same takes no bytes
+    auto few = begin(service, regex("[a-z]"), gone, "few");
+    EXPECT_TRUE(is_refused(bomb(3), "few"));  // would leave less than it has
+    EXPECT_EQ(is_refused(bomb(0), "few"), !by_bytes);
+    EXPECT_TRUE(few.get().ok());
     enough = true;
-    for (auto* left : {&many[0], &many[1], &few})
-      EXPECT_EQ(left->get().error().code, ErrorCode::kUnavailable);
+    for (auto& each : wait) EXPECT_EQ(each.get().error().code, ErrorCode::kUnavailable);
   }
 }
 
