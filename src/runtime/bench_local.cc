@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "runtime/generator.h"
 #include "runtime/memory_plan.h"
+#include "runtime/step_rows.h"
 
 namespace glint {
 namespace {
@@ -136,8 +137,10 @@ Status expect_cost(LoadedModel& model, BenchResult& r) {
     GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
     for (int at = 0; r.prefill && at < r.tokens; at += kChunk) {  // in parts, one for each of --cp
       const int size = std::min(kChunk, r.tokens - at);
-      for (int part = 0; part < std::min(mesh.cp, size); ++part) {
-        const int first = size * part / mesh.cp, end = size * (part + 1) / mesh.cp;
+      for (int part = 0; part < mesh.cp; ++part) {
+        const auto first = static_cast<int>(first_row_of(size, part, mesh.cp));
+        const auto end = static_cast<int>(first_row_of(size, part + 1, mesh.cp));
+        if (first == end) continue;
         add(*trial, {.tokens = end - first,
                      .length = r.depth + at + end,
                      .logit_rows = at + end == r.tokens});

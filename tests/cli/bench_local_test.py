@@ -99,12 +99,16 @@ def ranks_share_the_work():
 
 
 def replicas_share_the_sequences():
-    what = ("-p", 0, "-n", 3, "-b", 4, "-r", 1, "--json")
-    one, two = (json.loads(output("bench", "local", MODEL, *what, "--dp", replicas)) for replicas in (1, 2))
-    alone, shared = one["results"][0], two["results"][0]
+    what = ("-p", 1, "-n", 3, "-b", 4, "-r", 1, "--json")
+    one, two, parts = (json.loads(output("bench", "local", MODEL, *what, *more)) for more in ((), ("--dp", 2), ("--dp", 2, "--cp", 2)))
+    alone, shared = one["results"][1], two["results"][1]
     check(len(two["ranks"]) == 2 and near(alone["flops_per_token"], shared["flops_per_token"]), "arithmetic of a token", (alone, shared))
     # Both replicas read the dense weights, and so they do for two sequences each.
     check(1.2 < shared["bytes_per_token"] / alone["bytes_per_token"] < 2.1, "traffic of both replicas", (alone, shared))
+    # Where two share a sequence of one token, one of them has nothing to do.
+    token, part = one["results"][0], parts["results"][0]
+    check(near(token["flops_per_token"], part["flops_per_token"]), "a part without rows", (token, part))
+    check(abs(part["bytes_per_token"] / token["bytes_per_token"] - 1) < 1e-3, "its traffic", (token, part))
     output("bench", "local", MODEL, *what, "--dp", 2, "--ep", 2, "-d", 9)
 
 
