@@ -121,38 +121,60 @@ class Sequences {
   Random random_{1};
 };
 
+// The passes of each step, one for each replica that has rows: chunks of a prompt, in parts for
+// --cp, or a decode step halfway.
+std::vector<std::vector<PassShape>> steps_of(const BenchResult& r, const MeshShape& mesh) {
+  std::vector<std::vector<PassShape>> steps;
+  for (int at = 0; r.prefill && at < r.tokens; at += kChunk) {
+    const int size = std::min(kChunk, r.tokens - at);
+    std::vector<PassShape>& parts = steps.emplace_back();
+    for (int part = 0; part < mesh.cp; ++part) {
+      const auto first = static_cast<int>(first_row_of(size, part, mesh.cp));
+      const auto end = static_cast<int>(first_row_of(size, part + 1, mesh.cp));
+      if (first == end) continue;
+      parts.push_back({.tokens = end - first,
+                       .length = r.depth + at + end,
+                       .logit_rows = at + end == r.tokens});
+    }
+  }
+  if (r.prefill) return steps;
+  std::vector<PassShape>& replicas = steps.emplace_back();
+  for (int replica = 0; replica < std::min(mesh.dp, r.batch); ++replica) {
+    const int own = ceil_div(r.batch - replica, mesh.dp);
+    replicas.push_back(
+        {.tokens = own, .sequences = own, .length = r.depth + r.tokens / 2 + 1, .logit_rows = own});
+  }
+  return steps;
+}
+
 // Traffic and arithmetic of a token of such a pass, on all ranks together. A scan of index keys
 // counts for each rank of a replica, though those of a host share long ones.
 Status expect_cost(LoadedModel& model, BenchResult& r) {
   TrialOptions options = trial_options(model);
   const MeshShape& mesh = options.shape;
-  const auto add = [&](StepTrial& trial, const PassShape& shape) {
-    trial.run(shape);
-    const OpCost cost = trial.ops().total();
-    const double share = static_cast<double>(mesh.tp) / (r.prefill ? r.tokens : r.batch);
+  const ModelConfig& config = model.config();
+  const auto add = [&](const OpCost& cost, int ranks) {
+    const double share = static_cast<double>(ranks) / (r.prefill ? r.tokens : r.batch);
     r.bytes_per_token += (cost.weight_bytes + cost.cache_bytes) * share;
     r.flops_per_token += cost.flops * share;
   };
   for (int& stage = options.stage = 0; stage < mesh.pp; ++stage) {
-    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
-    for (int at = 0; r.prefill && at < r.tokens; at += kChunk) {  // in parts, one for each of --cp
-      const int size = std::min(kChunk, r.tokens - at);
-      for (int part = 0; part < mesh.cp; ++part) {
-        const auto first = static_cast<int>(first_row_of(size, part, mesh.cp));
-        const auto end = static_cast<int>(first_row_of(size, part + 1, mesh.cp));
-        if (first == end) continue;
-        add(*trial, {.tokens = end - first,
-                     .length = r.depth + at + end,
-                     .logit_rows = at + end == r.tokens});
+    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, options));
+    for (std::vector<PassShape>& passes : steps_of(r, mesh)) {
+      int tokens = 0;
+      for (const PassShape& pass : passes) tokens += pass.tokens;
+      const ExpertLoad all =
+          expert_load(config.n_routed_experts, config.num_experts_per_tok, tokens, 1);
+      for (PassShape& pass : passes) {
+        // Ranks that share the experts have a part of all tokens' load each, once in a step, also
+        // those without rows.
+        if (mesh.ep > 1) pass.load = {.experts = all.experts / mesh.ep, .rows = all.rows / mesh.ep};
+        trial->run(pass);
+        for (const PlanOps::Call& call : trial->ops().calls()) {
+          const bool shared = mesh.ep > 1 && call.op == Op::kGroupedLinear;
+          if (!shared || &pass == &passes.front()) add(call.cost, shared ? mesh.ep : mesh.tp);
+        }
       }
-    }
-    for (int replica = 0; !r.prefill && replica < std::min(mesh.dp, r.batch);
-         ++replica) {  // halfway
-      const int own = ceil_div(r.batch - replica, mesh.dp);
-      add(*trial, {.tokens = own,
-                   .sequences = own,
-                   .length = r.depth + r.tokens / 2 + 1,
-                   .logit_rows = own});
     }
   }
   return Ok{};

@@ -9,7 +9,6 @@
 #include "model/divided_ops.h"
 #include "model/move_experts.h"
 #include "model/rank_ops.h"
-#include "runtime/expert_load.h"
 #include "runtime/logprobs.h"
 #include "runtime/routed_experts.h"
 #include "runtime/sample_rows.h"
@@ -122,8 +121,10 @@ Batch StepTrial::batch_of(const PassShape& shape, Arena& arena) {
 
 Assume StepTrial::assume(const PassShape& shape) {
   const MeshShape& ranks = options_.shape;
-  const ExpertLoad load = expert_load(config_.n_routed_experts, config_.num_experts_per_tok,
-                                      shape.tokens * (ranks.ep > 1 ? ranks.dp : 1), ranks.ep);
+  const ExpertLoad load = shape.load
+                              ? *shape.load
+                              : expert_load(config_.n_routed_experts, config_.num_experts_per_tok,
+                                            shape.tokens * (ranks.ep > 1 ? ranks.dp : 1), ranks.ep);
   const double each = static_cast<double>(shape.tokens) / shape.sequences;
   return {.visible = static_cast<double>(shape.length) - (each - 1) / 2,
           .sequences = static_cast<double>(shape.sequences),

@@ -8,6 +8,7 @@
 #include "model/expert_tables.h"
 #include "model/null_weights.h"
 #include "ops/plan_ops.h"
+#include "runtime/expert_load.h"
 #include "runtime/model_options.h"
 #include "runtime/step.h"
 #include "runtime/step_memory.h"
@@ -35,6 +36,8 @@ struct PassShape {
   std::int64_t length = 1;
   int logit_rows = 0;   // in all, of the sequences' last rows
   bool routed = false;  // the chosen experts are told
+  // On the rank's experts; none: that of the rank which has most, where all replicas run the like.
+  std::optional<ExpertLoad> load = {};
 };
 
 // The part of a rank of stage `stage`: that of the rank which has most, where it does not come out

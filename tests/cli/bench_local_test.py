@@ -109,7 +109,10 @@ def replicas_share_the_sequences():
     token, part = one["results"][0], parts["results"][0]
     check(near(token["flops_per_token"], part["flops_per_token"]), "a part without rows", (token, part))
     check(abs(part["bytes_per_token"] / token["bytes_per_token"] - 1) < 1e-3, "its traffic", (token, part))
-    output("bench", "local", MODEL, *what, "--dp", 2, "--ep", 2, "-d", 9)
+    # Experts that all share are read once a step for all tokens, also on ranks that have none.
+    spread = json.loads(output("bench", "local", MODEL, *what, "--dp", 2, "--ep", 2, "-d", "0,9"))["results"]
+    check(near(spread[0]["bytes_per_token"], token["bytes_per_token"]), "experts of both ranks", (spread[0], token))
+    check(alone["bytes_per_token"] < spread[1]["bytes_per_token"] < shared["bytes_per_token"], "traffic of experts for all", (spread[1], shared))
 
 
 ranks_share_the_work()
