@@ -219,7 +219,7 @@ void HttpConnection::dispatch() {
   HttpRequest request = parser_.take();
   request.peer = peer_;
   request.body_account = hand_over_account();
-  answered_ = {.method = request.method, .path = request.path};
+  answered_ = {.method = request.method, .path = request.path, .headers = request.headers};
   head_only_ = request.method == "HEAD";
   exchange_ = std::make_shared<ExchangeState>(
       host_.outbox,
@@ -247,15 +247,13 @@ HttpResponse HttpConnection::page_of(const HttpRefusal& refusal) const {
 // The last answer of this connection: the server's own.
 void HttpConnection::refuse(int status, const std::string& reason) {
   account_body(0);
-  if (answered_.path.empty()) answered_ = {.method = parser_.method(), .path = parser_.path()};
+  if (answered_.path.empty()) answered_ = parser_.head();
+  answered_.peer = peer_;
   if (exchange_) exchange_->connection = nullptr;
   exchange_.reset();
   enter(Phase::kRefusing, kForever);
-  const HttpResponse response = page_of({.status = status,
-                                         .reason = reason,
-                                         .method = answered_.method,
-                                         .path = answered_.path,
-                                         .peer = peer_});
+  const HttpResponse response =
+      page_of({.status = status, .reason = reason, .request = std::exchange(answered_, {})});
   std::string bytes =
       format_head({.status = status,
                    .headers = response.headers,

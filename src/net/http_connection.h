@@ -87,9 +87,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   std::shared_ptr<ExchangeState> exchange_;  // while kAnswering
   ExchangeState::Phase answer_ = ExchangeState::Phase::kUnanswered;
-  struct {
-    std::string method, path;
-  } answered_;  // the request that is answered, for error pages
+  HttpRequest answered_;  // its head, for error pages
   bool head_only_ = false;
 
   std::string out_, next_out_;  // being written, from out_sent_ on; to be written behind it

@@ -20,12 +20,12 @@ namespace glint {
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;  // names in lower case
 
 struct HttpRequest {
-  std::string method;  // "GET"
-  std::string path;    // "/v1/models", decoded, without the query
-  std::string query;   // "a=1&b=2", as sent
-  HttpHeaders headers;
-  std::string body;
-  std::string peer;  // "127.0.0.1:4711"
+  std::string method = {};  // "GET"
+  std::string path = {};    // "/v1/models", decoded, without the query
+  std::string query = {};   // "a=1&b=2", as sent
+  HttpHeaders headers = {};
+  std::string body = {};
+  std::string peer = {};  // "127.0.0.1:4711"
   // While it lives, the body counts against max_total_body_bytes.
   std::shared_ptr<const void> body_account = {};
 
@@ -91,11 +91,11 @@ struct HttpLimits {
   std::size_t max_stream_buffer = std::size_t{4} << 20;
 };
 
-// A request that the server itself refuses (400, 413, 431 ...). Method and path are empty where
-// they were not read.
+// A request that the server itself refuses (400, 413, 431 ...).
 struct HttpRefusal {
   int status = 400;
-  std::string reason = {}, method = {}, path = {}, peer = {};
+  std::string reason = {};
+  HttpRequest request = {};  // as far as it was read, without the body
 };
 
 struct HttpServerOptions {

@@ -163,7 +163,7 @@ TEST(HttpServer, refusals_have_a_status_a_body_and_an_end) {
   options.error_page = [](const HttpRefusal& r) {
     return HttpResponse{.status = 1,
                         .headers = {{"content-type", "application/json"}},
-                        .body = std::to_string(r.status) + r.path + ": " + r.reason};
+                        .body = std::to_string(r.status) + r.request.path + ": " + r.reason};
   };
   const auto server = serve(echo, options);
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -193,22 +193,23 @@ TEST(HttpServer, refusals_have_a_status_a_body_and_an_end) {
   }
 }
 
-TEST(HttpServer, refusals_know_method_path_and_peer_of_their_own_request) {
+TEST(HttpServer, refusals_know_the_head_and_the_peer_of_their_own_request) {
   HttpServerOptions options;
   options.limits.max_header_bytes = 1000;
   options.limits.max_total_body_bytes = 1000;
   options.limits.body_seconds = 0.1;
   options.error_page = [](const HttpRefusal& r) {
-    EXPECT_TRUE(r.peer.starts_with("127.0.0.1:")) << r.peer;
-    return HttpResponse{.body = std::to_string(r.status) + r.method + r.path};
+    EXPECT_TRUE(r.request.peer.starts_with("127.0.0.1:")) << r.request.peer;
+    return HttpResponse{.body = std::to_string(r.status) + r.request.method + r.request.path +
+                                std::string(r.request.header("x-mine"))};
   };
   const auto server = serve(echo, options);
-  const std::string with_body = get("Content-Length: 2000\r\n", "POST /p HTTP/1.1");
+  const std::string with_body = get("X-Mine: /1\r\nContent-Length: 2000\r\n", "POST /p HTTP/1.1");
   RawClient late(server->port()), busy(server->port()), kept(server->port());
   late.send(with_body + "a");
-  EXPECT_EQ(body_of(late.read_all()), "408POST/p");
-  EXPECT_EQ(body_of(busy.exchange(with_body + std::string(1001, 'a'))), "503POST/p");
-  kept.send("GET /before HTTP/1.1\r\nhost: a\r\n\r\n");
+  EXPECT_EQ(body_of(late.read_all()), "408POST/p/1");
+  EXPECT_EQ(body_of(busy.exchange(with_body + std::string(1001, 'a'))), "503POST/p/1");
+  kept.send("GET /before HTTP/1.1\r\nhost: a\r\nx-mine: /2\r\n\r\n");
   kept.read_until("GET /before ");
   EXPECT_EQ(body_of(kept.exchange(get("X: " + std::string(1000, 'a') + "\r\n"))), "431");
 }

@@ -89,7 +89,10 @@ std::size_t RequestParser::body_bytes() const {
   return message_ ? message_->request.body.size() : 0;
 }
 
-std::string RequestParser::method() const { return message_ ? message_->request.method : ""; }
+HttpRequest RequestParser::head() const {
+  if (!message_) return {};
+  return {.method = message_->request.method, .path = path_, .headers = message_->request.headers};
+}
 
 bool RequestParser::take_expectation() { return std::exchange(expectation_, false); }
 

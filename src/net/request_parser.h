@@ -47,9 +47,9 @@ class RequestParser {
 
   int status() const { return status_; }
   const std::string& reason() const { return reason_; }
-  // These are empty where the request was refused before they were read.
-  std::string method() const;
-  const std::string& path() const { return path_; }
+  // Method, path and headers of the current request, empty where it was refused before they were
+  // read.
+  HttpRequest head() const;
 
  private:
   class Message;

@@ -110,7 +110,7 @@ struct Server::Impl {
 
   void handle(HttpRequest request, HttpExchange exchange);
   HttpResponse refuse(const HttpRefusal& refusal);
-  Reply make_reply(const HttpRequest& request, HttpExchange exchange, const Route* route);
+  RequestContext context_of(const HttpRequest& request, const Route* route);
   void enqueue(const Route& route, HttpRequest request, const Reply& reply);
   void run(const Route& route, HttpRequest request, Reply reply);
   ApiStatus ready_for(const Route& route) const {
@@ -137,49 +137,40 @@ std::string known_method(const std::string& method) {
 
 }  // namespace
 
-Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange,
-                               const Route* route) {
-  auto context = std::make_shared<RequestContext>();
-  context->begin = std::chrono::steady_clock::now();
-  context->method = known_method(request.method);
-  context->route = route ? route->path : "unknown";
-  context->peer = request.peer;
-  context->style = error_style(request.path);
-  context->request_id =
+RequestContext Server::Impl::context_of(const HttpRequest& request, const Route* route) {
+  RequestContext context;
+  context.method = known_method(request.method);
+  context.route = route ? route->path : "unknown";
+  context.peer = request.peer;
+  context.style = error_style(request.path);
+  context.request_id =
       harmless_id(request.header("x-request-id")).value_or("req_" + core.ids.hex(24));
   const std::optional<TraceContext> parent =
       parse_trace_context(request.header("traceparent"), request.header("tracestate"));
-  context->span = core.ids.span(parent);
-  if (parent) context->parent_span_id = parent->span_id;
-  context->begin_ns = unix_nanoseconds();
-  context->wants_log = core.config.report.log.requests;
-  context->want_timings = request.header("x-return-timings") == "1";
-  context->headers = {{"x-request-id", context->request_id},
-                      {"traceparent", format_traceparent(context->span)},
-                      {"x-glint-state", core.state_name()}};
+  context.span = core.ids.span(parent);
+  if (parent) context.parent_span_id = parent->span_id;
+  context.begin_ns = unix_nanoseconds();
+  context.wants_log = core.config.report.log.requests;
+  context.want_timings = request.header("x-return-timings") == "1";
+  context.headers = {{"x-request-id", context.request_id},
+                     {"traceparent", format_traceparent(context.span)},
+                     {"x-glint-state", core.state_name()}};
   if (!route || route->access != RouteAccess::kAdmin)
     for (auto& header : cors_headers(core.config, request))
-      context->headers.push_back(std::move(header));
-  return {std::move(exchange), std::move(context), core.metrics};
+      context.headers.push_back(std::move(header));
+  return context;
 }
 
 // On the io thread: the answer to a request that HttpServer itself refuses, and does not time.
 HttpResponse Server::Impl::refuse(const HttpRefusal& refusal) {
   std::string allow;
-  const Route* route = find_route(routes, refusal.method, refusal.path, allow);
-  RequestContext context;
-  context.method = known_method(refusal.method);
-  context.route = route ? route->path : "unknown";
-  context.peer = refusal.peer;
-  context.request_id = "req_" + core.ids.hex(24);
-  context.span = core.ids.span({});
-  context.wants_log = core.config.report.log.requests;
+  const Route* route = find_route(routes, refusal.request.method, refusal.request.path, allow);
+  const RequestContext context = context_of(refusal.request, route);
   core.metrics->http_response(context.method, context.route, refusal.status);
   log_answer(context, refusal.status, refusal.reason);
   HttpResponse response = error_response({.status = refusal.status, .message = refusal.reason},
-                                         error_style(refusal.path), context.request_id);
-  response.headers.emplace_back("x-request-id", context.request_id);
-  response.headers.emplace_back("traceparent", format_traceparent(context.span));
+                                         context.style, context.request_id);
+  response.headers.insert(response.headers.end(), context.headers.begin(), context.headers.end());
   return response;
 }
 
@@ -187,7 +178,9 @@ HttpResponse Server::Impl::refuse(const HttpRefusal& refusal) {
 void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
   std::string allow;
   const Route* route = find_route(routes, request.method, request.path, allow);
-  Reply reply = make_reply(request, std::move(exchange), route);
+  auto context = std::make_shared<RequestContext>(context_of(request, route));
+  context->begin = std::chrono::steady_clock::now();
+  Reply reply(std::move(exchange), std::move(context), core.metrics);
   if (request.method == "OPTIONS" && !allow.empty()) {
     HttpHeaders headers = preflight_headers(core.config, request);
     headers.emplace_back("allow", allow + ", OPTIONS");

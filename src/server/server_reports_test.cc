@@ -133,12 +133,14 @@ TEST(ServerReports, requests_that_http_refuses_are_logged_and_counted_as_those_o
   options.config.http.limits.max_body_bytes = 1000;
   options.config.http.limits.max_header_bytes = 1000;
   options.config.http.limits.body_seconds = 0.1;
-  std::string last, page;
+  std::string first, last, page;
   const std::string log = log_of(options, LogFormat::kJson, [&](TestServer& server) {
     const std::string post = "POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: ";
-    for (const std::string& request : {post + "1001\r\n\r\n", post + "5\r\n\r\n",
-                                       "GET / HTTP/1.1\r\nhost: a\r\nx: " + std::string(1000, 'a'),
-                                       std::string("QUASH /nothing HTTP/1.1\r\n\r\n")})
+    first = RawClient(server->port())
+                .exchange(post + "1001\r\nx-request-id: mine-1\r\norigin: http://page\r\n\r\n");
+    for (const std::string& request :
+         {post + "5\r\n\r\n", "GET / HTTP/1.1\r\nhost: a\r\nx: " + std::string(1000, 'a'),
+          std::string("QUASH /nothing HTTP/1.1\r\n\r\n")})
       last = RawClient(server->port()).exchange(request);
     page = server.get("/metrics").body;
   });
@@ -149,6 +151,9 @@ TEST(ServerReports, requests_that_http_refuses_are_logged_and_counted_as_those_o
             "other unknown 400 there is no host fie\n");
   const std::string id = at(parse_json(log.substr(log.rfind('{'))).value(), "request_id");
   EXPECT_NE(last.find("x-request-id: " + id + "\r\n"), std::string::npos) << last;
+  for (const char* header : {"x-request-id: mine-1\r\n", "traceparent: ", "x-glint-state: ready",
+                             "access-control-allow-origin: *\r\n"})
+    EXPECT_NE(first.find(header), std::string::npos) << first;
   EXPECT_NE(page.find("route=\"/v1/completions\",status=\"413\"} 1"), std::string::npos) << page;
 }
 
