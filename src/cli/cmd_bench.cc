@@ -238,10 +238,10 @@ void print_head(const std::string& machine, const Loading& loading, bool on_host
   console.print(str("machine: ", machine, "\n"));
   console.print(describe(loading));
   console.print(on_host
-                    ? "MB/token: the least to be read, as expected by shapes; of: what a plain "
+                    ? "MB/token: the least to be read, expected from shapes; of: what a plain "
                       "loop reads of the weights' memory, and the bf16 rate, both just before a "
                       "sample\n\n"
-                    : "MB/token: the least to be read, as expected by shapes; of: what copies "
+                    : "MB/token: the least to be read, expected from shapes; of: what copies "
                       "move, on all ranks\n\n");
   console.print(formatted("%-34s %9s %9s %9s %9s %7s %6s %6s %8s %6s %6s\n", "", "tok/s", "min",
                           "max", "MB/token", "GB/s", "of", "share", "GFLOP/s", "of", "share"));
@@ -331,7 +331,7 @@ Command bench_local_command() {
        .description =
            "Measures the machine's read bandwidth and matrix rate, then prefill and decode in the "
            "terms of llama-bench: median, lowest and highest of the samples. MB/token is the least "
-           "that one token must move, not counted but expected by shapes (weights once a step, "
+           "that one token must move, not counted but expected from shapes (weights once a step, "
            "experts as if all were as likely, a sequence's keys once a step), and so is the "
            "arithmetic; the shares divide both by what the machine can. With --emulate-rank, one "
            "rank of "
