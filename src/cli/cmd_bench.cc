@@ -334,10 +334,9 @@ Command bench_local_command() {
            "that one token must move, not counted but expected from shapes (weights once a step, "
            "experts as if all were as likely, a sequence's keys once a step), and so is the "
            "arithmetic; the shares divide both by what the machine can. With --emulate-rank, one "
-           "rank of "
-           "a model that one device does not hold, alone. With --tp and the like, ranks as threads "
-           "of this program, each with its share of them; loading is theirs one after another. The "
-           "replicas of --dp share the sequences of a batch.",
+           "rank of a model that one device does not hold, alone. With --tp and the like, ranks as "
+           "threads of this program, each with its share of them; loading is theirs one after "
+           "another. The replicas of --dp share the sequences of a batch.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",

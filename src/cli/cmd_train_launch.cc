@@ -5,6 +5,7 @@
 #include "base/option_value.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/option_checks.h"
 #include "cli/train_stages.h"
 
 namespace glint {
@@ -94,7 +95,7 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   if (!go_on) return Ok{};
   const auto& variables = cli.environment.all;
   const auto of_job = variables.find("SLURM_JOB_NUM_NODES");
-  if (int nodes = 0; !find_own(own, "num-nodes")->is_set && of_job != variables.end() &&
+  if (int nodes = 0; !is_given(own, "num-nodes") && of_job != variables.end() &&
                      parse_option(of_job->second, nodes)) {
     options.num_nodes_of_job = nodes;
   }

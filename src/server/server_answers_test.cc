@@ -525,12 +525,7 @@ TEST(ServerAnswers, one_prompt_that_fails_fails_its_list) {
                        str(R"({"input_ids": [[5], [6], [7]], "stream": true, "sampling_params":
                                [{}, {"regex": "([a-z]{1,)",
                            most, R"(}){1,8}"}, {"regex": "(("}]})"));
-  EXPECT_EQ(told.status, 200) << told.body;
-  std::vector<std::string> events;
-  SseReader([&](std::string_view, std::string_view data) {
-    events.emplace_back(data);
-    return true;
-  }).feed(told.body);
+  const auto events = TestServer::events_of(told);
   ASSERT_GE(events.size(), 3u);
   EXPECT_EQ(events[events.size() - 2].substr(0, 9), R"({"error":)");
   EXPECT_EQ(events.back(), "[DONE]");

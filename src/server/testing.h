@@ -91,20 +91,19 @@ class TestServer {
     return post("/v1/chat/completions",
                 R"({"messages": [{"role": "user", "content": "Hi"}])" + fields + "}");
   }
-  // The data of the events, in order; "NAME: DATA" where they have names.
-  std::vector<std::string> events(const std::string& path, const std::string& body) const {
+  // The data of a stream's events, in order; "NAME: DATA" where they have names.
+  static std::vector<std::string> events_of(const HttpResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
     std::vector<std::string> all;
-    SseReader reader([&](std::string_view name, std::string_view data) {
+    SseReader([&](std::string_view name, std::string_view data) {
       const bool named = !name.empty() && name != "message";
       all.push_back((named ? std::string(name) + ": " : "") + std::string(data));
       return true;
-    });
-    HttpClient c = client();
-    const auto response = c.send("POST", path, {{"content-type", "application/json"}}, body,
-                                 [&](std::string_view piece) { return reader.feed(piece); });
-    EXPECT_TRUE(response.ok()) << response.error().message;
-    EXPECT_EQ(response.value().status, 200);
+    }).feed(response.body);
     return all;
+  }
+  std::vector<std::string> events(const std::string& path, const std::string& body) const {
+    return events_of(send("POST", path, body));
   }
 
  private:

@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
-from served import Served
+from served import Served, until
 
 GLINT, MODEL = sys.argv[1:]
 
@@ -78,16 +78,12 @@ def ctrl_c_stops_the_answer(server):
                                start_new_session=True, env={**os.environ, "TERM": "xterm", "HOME": "/nonexistent"})
     os.close(side)
     os.write(main, b"Write a very long story, please.\n")
-    end = time.monotonic() + 120
-    while not busy():
-        assert time.monotonic() < end, "no request came"
-        time.sleep(0.01)
+    until("a request comes", busy)
     process.send_signal(signal.SIGINT)
-    while busy():
-        assert time.monotonic() < end, "the request goes on"
-        time.sleep(0.01)
+    until("the request ends", lambda: not busy())
     assert process.poll() is None
     os.write(main, b"/quit\n")
+    end = time.monotonic() + 120
     while process.poll() is None:  # who does not read what is printed blocks it
         assert time.monotonic() < end, "it does not quit"
         try:

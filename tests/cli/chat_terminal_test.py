@@ -19,7 +19,9 @@ import termios
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
 from program import GLINT, check
+from served import until
 
 MODEL = sys.argv[2]
 DIM = b"\x1b[2m"
@@ -52,10 +54,7 @@ class Terminal:
 
     def type(self, keys):
         """Keys for a line that is being edited: before, the kernel would take them, and Ctrl-C for a character."""
-        end = time.monotonic() + 60
-        while termios.tcgetattr(self.main)[3] & termios.ICANON:
-            check(time.monotonic() < end, "no line is edited", self.shown)
-            time.sleep(0.01)
+        until("a line is edited", lambda: not termios.tcgetattr(self.main)[3] & termios.ICANON)
         os.write(self.main, keys)
 
     def ask(self, keys):
@@ -135,10 +134,7 @@ with tempfile.TemporaryDirectory() as folder:
             terminal.wait_for(b"> ")
         go_on.clear()
         terminal.type(b"first\n")
-        end = time.monotonic() + 60
-        while "first" not in asked:
-            check(time.monotonic() < end, "a question arrives", asked)
-            time.sleep(0.01)
+        until("the question arrives", lambda: "first" in asked)
         os.write(terminal.main, b"next\n/help\n")
         go_on.set()
         terminal.wait_for(b"/system TEXT")
