@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "base/contains.h"
 #include "base/test_dir.h"
@@ -13,14 +15,32 @@
 namespace glint {
 namespace {
 
-TEST(Environment, threads_come_from_the_option_then_the_variable_then_the_cpus) {
+// Tests find the variables of the process, and leave them as they were.
+class EnvironmentVariables : public testing::Test {
+ protected:
+  EnvironmentVariables() {
+    for (char** variable = environ; *variable; ++variable) kept_.emplace_back(*variable);
+  }
+  ~EnvironmentVariables() override {
+    clearenv();
+    for (const std::string& variable : kept_) {
+      const std::size_t end = variable.find('=');
+      setenv(variable.substr(0, end).c_str(), variable.c_str() + end + 1, 1);
+    }
+  }
+
+ private:
+  std::vector<std::string> kept_;
+};
+
+TEST_F(EnvironmentVariables, threads_come_from_the_option_then_the_variable_then_the_cpus) {
   EXPECT_EQ(resolve_threads(3, {.omp_num_threads = "7"}).value(), 3);
   EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "7"}).value(), 7);
   EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "4,2"}).value(), 4);
   EXPECT_EQ(resolve_threads(0, {}).value(), available_cpus());
 }
 
-TEST(Environment, impossible_numbers_of_threads_are_refused) {
+TEST_F(EnvironmentVariables, impossible_numbers_of_threads_are_refused) {
   EXPECT_EQ(resolve_threads(-1, {}).error().message,
             "--threads expects a number of threads from 1 to 1024, got \"-1\"");
   EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "many"}).error().message,
@@ -28,7 +48,7 @@ TEST(Environment, impossible_numbers_of_threads_are_refused) {
   EXPECT_FALSE(resolve_threads(5000, {}).ok());
 }
 
-TEST(Environment, hub_cache_follows_the_hub_rules) {
+TEST_F(EnvironmentVariables, hub_cache_follows_the_hub_rules) {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) {
     unsetenv(name);
   }
@@ -50,7 +70,7 @@ TEST(Environment, hub_cache_follows_the_hub_rules) {
   EXPECT_EQ(read_environment().hf_hub_cache, "/c");
 }
 
-TEST(Environment, tokens_of_the_hub_come_from_a_variable_or_a_file) {
+TEST_F(EnvironmentVariables, tokens_of_the_hub_come_from_a_variable_or_a_file) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE",
                            "TRANSFORMERS_OFFLINE", "HF_ENDPOINT"}) {
     unsetenv(name);
@@ -71,7 +91,7 @@ TEST(Environment, tokens_of_the_hub_come_from_a_variable_or_a_file) {
   EXPECT_TRUE(read_environment().hf_offline);
 }
 
-TEST(Environment, variables_of_other_servers_are_told_but_none_that_the_driver_obeys) {
+TEST_F(EnvironmentVariables, variables_of_other_servers_are_told_but_none_that_the_driver_obeys) {
   const auto is_told = [](const char* name) {
     setenv(name, "0", 1);
     const bool told = contains(read_environment().foreign, std::string(name) + "=0");
@@ -84,12 +104,12 @@ TEST(Environment, variables_of_other_servers_are_told_but_none_that_the_driver_o
   EXPECT_FALSE(is_told("CUDA_VISIBLE_DEVICES"));
 }
 
-TEST(Environment, variables_of_launchers_are_kept_whatever_their_names) {
+TEST_F(EnvironmentVariables, variables_of_launchers_are_kept_whatever_their_names) {
   setenv("A_LAUNCHERS_RANK", "a=b", 1);
   EXPECT_EQ(read_environment().all.at("A_LAUNCHERS_RANK"), "a=b");
 }
 
-TEST(Environment, temporary_files_lie_where_tmpdir_says) {
+TEST_F(EnvironmentVariables, temporary_files_lie_where_tmpdir_says) {
   unsetenv("TMPDIR");
   EXPECT_EQ(read_environment().tmp_dir, "/tmp");
   setenv("TMPDIR", "/t", 1);
