@@ -22,6 +22,7 @@ __device__ T warp_reduce(T value, Op op) {
 __device__ inline float warp_sum(float value) {
   return warp_reduce(value, [](float a, float b) { return a + b; });
 }
+__device__ inline int warp_sum(int value) { return __reduce_add_sync(kAllLanes, value); }
 // NaN counts as nothing, as in std::max(0, NaN).
 __device__ inline float warp_max(float value) {
   return warp_reduce(value, [](float a, float b) { return fmaxf(a, b); });

@@ -87,7 +87,9 @@ __device__ void load_slices(const Attention& a, int slice, int tiles, Sums& shar
     bf16* const to = &shared.keys[key][unit * kElements];
     if constexpr (kFp8) {
       const uint4 codes = *reinterpret_cast<const uint4*>(row + slice * kSlice + unit * 16);
-      decode_16(codes, *reinterpret_cast<const float*>(row + kLatent + slice * 4), to);
+      const float scale = *reinterpret_cast<const float*>(row + kLatent + slice * 4);
+      decode_8({codes.x, codes.y}, scale, to);
+      decode_8({codes.z, codes.w}, scale, to + 8);
     } else {
       copy_16(to, row + slice * kSlice * 2 + unit * 16, true);
     }

@@ -7,6 +7,8 @@
 // in order. So the order of every sum is that of `indices`.
 #pragma once
 
+#include <cuda_fp16.h>
+
 #include "backends/cuda/attention/choose_attention.h"
 #include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/barrier.cuh"
@@ -75,48 +77,59 @@ __device__ void start_copy(const Attention& a, const std::int32_t* slots, std::b
   }
 }
 
-// Two codes of a word times their scale.
+// Codes kPair * 2 and the next of a word times their scale.
 template <int kPair>
 __device__ std::uint32_t decode_pair(std::uint32_t codes, float scale) {
-  const std::uint32_t pair = Codes<WeightFormat::kFp8Block>::decoded<kPair>(codes);
-  const __nv_bfloat162 both = __floats2bfloat162_rn(__uint_as_float(pair << 16) * scale,
-                                                    __uint_as_float(pair & 0xffff0000u) * scale);
+  float2 values;
+  if constexpr (kArch.capability >= 89) {  // f16 has all that e4m3 has
+    std::uint32_t pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;"
+        : "=r"(pair)
+        : "h"(static_cast<std::uint16_t>(codes >> 16 * kPair)));
+    __half2 halves;
+    memcpy(&halves, &pair, sizeof(pair));
+    values = __half22float2(halves);
+  } else {
+    const std::uint32_t pair = Codes<WeightFormat::kFp8Block>::decoded<kPair>(codes);
+    values = {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  }
+  const __nv_bfloat162 both = __floats2bfloat162_rn(values.x * scale, values.y * scale);
   std::uint32_t bits;
   memcpy(&bits, &both, sizeof(bits));
   return bits;
 }
 
-// Sixteen codes times their scale.
-__device__ inline void decode_16(uint4 codes, float scale, bf16* to) {
-  const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
-  std::uint32_t pairs[8];
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    pairs[2 * j] = decode_pair<0>(words[j], scale);
-    pairs[2 * j + 1] = decode_pair<1>(words[j], scale);
-  }
-  uint4* const at = reinterpret_cast<uint4*>(to);
-  at[0] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-  at[1] = {pairs[4], pairs[5], pairs[6], pairs[7]};
+// Eight codes times their scale.
+__device__ inline void decode_8(uint2 codes, float scale, bf16* to) {
+  *reinterpret_cast<uint4*>(to) = {decode_pair<0>(codes.x, scale), decode_pair<1>(codes.x, scale),
+                                   decode_pair<0>(codes.y, scale), decode_pair<1>(codes.y, scale)};
 }
 
-// Decodes kKeys fp8 rows, sixteen bytes at a time.
+// Decodes kKeys fp8 rows, kRowsOfWarp a warp.
 __device__ inline void decode(const std::byte* from, bf16* to) {
-  constexpr int kCodeUnits = kLatent / 16, kUnits = kCodeUnits + kRope * 2 / 16;
-  for (int i = threadIdx.x; i < kKeys * kUnits; i += kBlock) {
-    const int key = i / kUnits, unit = i % kUnits;
-    const std::byte* const row = from + key * kFp8Row;
-    bf16* const out = to + key * kRow;
-    if (unit < kCodeUnits) {
-      const float scale =
-          *reinterpret_cast<const float*>(row + kLatent + unit * 16 / kScaleGroup * 4);
-      decode_16(*reinterpret_cast<const uint4*>(row + unit * 16), scale, out + unit * 16);
-    } else {
-      const int rope = (unit - kCodeUnits) * 16;  // bytes
-      *reinterpret_cast<uint4*>(reinterpret_cast<std::byte*>(out + kLatent) + rope) =
-          *reinterpret_cast<const uint4*>(row + kLatent + kLatent / kScaleGroup * 4 + rope);
+  const int lane = threadIdx.x % kWarp;
+  const int first = static_cast<int>(threadIdx.x) / kWarp * kRowsOfWarp;
+  constexpr int kEach = kLatent / kWarp / 8;  // times eight codes of a row, of a lane
+#pragma unroll
+  for (int i = 0; i < kRowsOfWarp * kEach; i += 4) {
+    uint2 codes[4];
+    float scales[4];
+    const auto key = [&](int j) { return first + (i + j) / kEach; };
+    const auto latent = [&](int j) { return ((i + j) % kEach * kWarp + lane) * 8; };
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const std::byte* const row = from + key(j) * kFp8Row;
+      codes[j] = *reinterpret_cast<const uint2*>(row + latent(j));
+      scales[j] = *reinterpret_cast<const float*>(row + kLatent + latent(j) / kScaleGroup * 4);
     }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) decode_8(codes[j], scales[j], to + key(j) * kRow + latent(j));
   }
+  constexpr int kUnits = kRope * 2 / 16;
+  static_assert(kRowsOfWarp * kUnits == kWarp);
+  const int key = first + lane / kUnits, unit = lane % kUnits;
+  *reinterpret_cast<uint4*>(to + key * kRow + kLatent + unit * 8) = *reinterpret_cast<const uint4*>(
+      from + key * kFp8Row + kLatent + kLatent / kScaleGroup * 4 + unit * 16);
 }
 
 // The softmax of a column so far, in every lane.
@@ -317,7 +330,7 @@ __device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64
     write_pair(a, token, c, first + d, out, sum);
     if (a.lse && first + d == 0) a.lse[token * a.heads + own_head] = largest + logf(sum);
   }
-  cluster.sync();  // the others have read this block's sums
+  cluster.meet();  // the others have read this block's sums
 }
 
 // Both for at most kMostKeys keys a token, in place of a cluster for each. Where tokens are few:

@@ -48,14 +48,6 @@ __device__ std::uint32_t ordered(float score) {
   return static_cast<std::uint32_t>(rank_of(score, 0) >> 32);
 }
 
-// The thread blocks of a cluster meet, which may be one alone.
-__device__ void meet(const Cluster& cluster) {
-  cluster.num_blocks() == 1 ? __syncthreads() : cluster.sync();
-}
-
-// The sum of all lanes.
-__device__ int sum_of_warp(int value) { return __reduce_add_sync(kAllLanes, value); }
-
 __device__ Range range_of_warp(const Range& range) {
   return {__reduce_min_sync(kAllLanes, range.least), __reduce_max_sync(kAllLanes, range.most)};
 }
@@ -135,7 +127,7 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
       const std::uint32_t digits = (values(i) - range.least) >> shift;
       if (digits >> bits == prefix) atomicAdd(&bins[digits & ((1 << bits) - 1)], 1);
     }
-    meet(cluster);
+    cluster.num_blocks() == 1 ? __syncthreads() : cluster.sync();
     const int* all_bins = bins;
     if (cluster.num_blocks() > 1) {
       for (int i = threadIdx.x; i < kBins; i += kBlock) {
@@ -221,14 +213,14 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p, int c
     const std::uint32_t value = values(i);
     own.above += value > threshold, own.equal += value == threshold;
   }
-  own.above = sum_of_warp(own.above), own.equal = sum_of_warp(own.equal);
+  own.above = warp_sum(own.above), own.equal = warp_sum(own.equal);
   if (lane == 0) shared.of_warps[warp] = own;
   __syncthreads();
   // A lane for each warp.
   const Counts of_warp = lane < kWarps ? shared.of_warps[lane] : Counts{0, 0};
-  Counts before = {sum_of_warp(lane < warp ? of_warp.above : 0),
-                   sum_of_warp(lane < warp ? of_warp.equal : 0)};
-  Counts all = {sum_of_warp(of_warp.above), sum_of_warp(of_warp.equal)};
+  Counts before = {warp_sum(lane < warp ? of_warp.above : 0),
+                   warp_sum(lane < warp ? of_warp.equal : 0)};
+  Counts all = {warp_sum(of_warp.above), warp_sum(of_warp.equal)};
   if (blocks > 1) {
     if (threadIdx.x == 0) shared.of_block = all;
     cluster.sync();
@@ -253,7 +245,7 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p, int c
     }
     before.above += __popc(all_above), before.equal += __popc(all_equal);
   }
-  meet(cluster);  // the others have read this block's counts
+  cluster.meet();  // the others have read this block's counts
 }
 
 }  // namespace

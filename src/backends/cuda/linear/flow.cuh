@@ -161,7 +161,7 @@ struct Flow {
     const int first_row = thread / kWarp * 16, row = first_row + thread % kWarp / 4;
     std::byte* const own_memory =
         shared + Shape::kStages * Shape::kStageBytes + group * Shape::kTotalBytes;
-    float* const totals = reinterpret_cast<float*>(own_memory) + own;
+    float4* const totals = reinterpret_cast<float4*>(own_memory) + own;  // four sums each
     const Slices slices = slices_of(p.k);
     const int count = tiles.count();
     Place place;
@@ -196,19 +196,27 @@ struct Flow {
         if (thread % kWarp == 0) arrive(empty + place.stage);  // codes and x have been read
         place = next;
         if (--left > 0 || step + 1 == steps) continue;
+        add_totals(slice, totals, is_first);
 #pragma unroll
-        for (int i = 0; i < kWideSums; ++i) {
-          float& total = totals[i * kGroup];
-          total = (is_first ? 0.0f : total) + slice[i];
-          slice[i] = 0;
+        for (int i = 0; i < kWideSums; i += 4) {
+          totals[i / 4 * kGroup] = {slice[i], slice[i + 1], slice[i + 2], slice[i + 3]};
+          slice[i] = slice[i + 1] = slice[i + 2] = slice[i + 3] = 0;
         }
         is_first = false, left = slices.steps;
       }
-#pragma unroll
-      for (int i = 0; i < kWideSums; ++i) {
-        slice[i] = (is_first ? 0.0f : totals[i * kGroup]) + slice[i];
-      }
+      add_totals(slice, totals, is_first);
       write(work.tile, weights, slice, group, own_memory);
+    }
+  }
+
+  // A slice's sums, added to those of the slices before.
+  __device__ static void add_totals(float (&slice)[kWideSums], const float4* totals,
+                                    bool is_first) {
+#pragma unroll
+    for (int i = 0; i < kWideSums; i += 4) {
+      const float4 before = is_first ? float4{} : totals[i / 4 * kGroup];
+      slice[i] = before.x + slice[i], slice[i + 1] = before.y + slice[i + 1];
+      slice[i + 2] = before.z + slice[i + 2], slice[i + 3] = before.w + slice[i + 3];
     }
   }
 

@@ -267,7 +267,7 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
       write_sum<kEpilogue>(p, tile, tile.first + row, at + of_tile * kOut + column, sum * factor,
                            up_sum * up_factor);
     }
-    kCluster ? this_cluster().sync() : __syncthreads();  // the sums have been read
+    kCluster ? this_cluster().meet() : __syncthreads();  // the sums have been read
   };
   const auto x_at = [&](int i, int c, int j) {
     const int column = Codes<kFormat>::column(t, c);

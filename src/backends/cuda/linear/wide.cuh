@@ -213,7 +213,7 @@ __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64
       }
     }
   }
-  cluster.sync();  // nobody's sums go before all have read them
+  cluster.meet();  // nobody's sums go before all have read them
 }
 
 // The blocks of a cluster have kSlices slices of k each, one after the other, of one tile.
