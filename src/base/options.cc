@@ -60,9 +60,9 @@ void OptionList::append(std::string_view names, std::string_view help, Option op
   options_.push_back(std::move(option));
 }
 
-Option* OptionList::find(std::string_view name) {
+const Option* OptionList::find(std::string_view name) const {
   const std::string wanted = with_dashes(name);
-  for (Option& option : options_) {
+  for (const Option& option : options_) {
     if (option.is_positional) continue;
     if (option.name == wanted) return &option;
     for (const std::string& alias : option.aliases) {
@@ -101,7 +101,7 @@ Status OptionList::set_defaults(std::span<const std::string_view> args) {
   for (const std::string_view arg : args) {
     const std::size_t equals = arg.find('=');
     GLINT_CHECK(arg.starts_with("--") && equals != arg.npos, "expected --name=value");
-    Option* option = find(arg.substr(2, equals - 2));
+    Option* option = find_to_set(arg.substr(2, equals - 2));
     if (option == nullptr) return unknown(arg);
     GLINT_TRY_STATUS(set(*option, arg.substr(equals + 1)));
     option->default_text = arg.substr(equals + 1);
@@ -115,9 +115,9 @@ Status OptionList::parse_long(std::string_view arg, std::span<const std::string>
   const std::size_t equals = arg.find('=');
   const std::string_view name =
       arg.substr(2, equals == std::string_view::npos ? equals : equals - 2);
-  Option* option = name.size() > 1 ? find(name) : nullptr;
+  Option* option = name.size() > 1 ? find_to_set(name) : nullptr;
   if (option == nullptr) {
-    Option* negated = with_dashes(name).starts_with("no-") ? find(name.substr(3)) : nullptr;
+    Option* negated = with_dashes(name).starts_with("no-") ? find_to_set(name.substr(3)) : nullptr;
     if (negated == nullptr || !negated->is_flag || equals != std::string_view::npos) {
       return unknown(arg.substr(0, equals));
     }
@@ -129,7 +129,7 @@ Status OptionList::parse_long(std::string_view arg, std::span<const std::string>
 
 // "-n value", "-nvalue", "-f".
 Status OptionList::parse_short(std::string_view arg, std::span<const std::string>& rest) {
-  Option* option = find(arg.substr(1, 1));
+  Option* option = find_to_set(arg.substr(1, 1));
   if (option == nullptr || (option->is_flag && arg.size() > 2)) return unknown(arg);
   if (arg.size() == 2) return take_value(*option, rest);
   return set(*option, arg.substr(2));

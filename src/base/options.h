@@ -95,10 +95,12 @@ class OptionList {
   bool wants_help() const { return wants_help_; }
 
   const std::vector<Option>& options() const { return options_; }
+  // The one of that name or alias; null if there is none. Positionals have no names.
+  const Option* find(std::string_view name) const;
 
  private:
   void append(std::string_view names, std::string_view help, Option option);
-  Option* find(std::string_view name);
+  Option* find_to_set(std::string_view name) { return const_cast<Option*>(find(name)); }
   Status parse_long(std::string_view arg, std::span<const std::string>& rest);
   Status parse_short(std::string_view arg, std::span<const std::string>& rest);
   Status parse_positional(const std::string& arg);

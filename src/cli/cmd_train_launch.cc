@@ -21,13 +21,6 @@ struct All : LaunchOptions, CommonOptions {
   }
 };
 
-const Option* find_own(const OptionList& own, const std::string& name) {
-  for (const Option& option : own.options()) {
-    if (option.name == name) return &option;
-  }
-  return nullptr;
-}
-
 // Divides a command line into the launcher's own arguments and the flags of others' programs.
 Status divide(std::span<const std::string> args, const OptionList& own,
               std::vector<std::string>& mine, std::vector<std::string>& others) {
@@ -35,9 +28,9 @@ Status divide(std::span<const std::string> args, const OptionList& own,
     const std::string& arg = args.front();
     std::string name = arg.starts_with("--") ? with_dashes(arg.substr(2)) : "";
     name = name.substr(0, name.find('='));
-    const Option* option = find_own(own, name);
+    const Option* option = own.find(name);
     const std::string positive = name.starts_with("no-") ? name.substr(3) : name;
-    if (!option) option = find_own(own, positive);
+    if (!option) option = own.find(positive);
     const bool is_others = find_train_flag(name) || find_train_flag(positive);
     if (!option && !is_others && !name.empty() && name != "help") {
       std::vector<std::string> names;
@@ -83,7 +76,7 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
     constexpr std::string_view kPrefix = "MILES_SCRIPT_";
     if (!name.starts_with(kPrefix)) continue;
     const std::string flag = with_dashes(lower(name.substr(kPrefix.size())));
-    const Option* const option = find_own(own, flag);
+    const Option* const option = own.find(flag);
     // Scripts write True and TRUE, too.
     mine.push_back(str("--", flag, "=", option && option->is_flag ? lower(value) : value));
     All ignored;

@@ -69,8 +69,8 @@ inline std::string_view first_of(std::initializer_list<std::pair<std::string_vie
 
 // Whether the user gave the option, be it with its default.
 inline bool is_given(const OptionList& list, std::string_view name) {
-  return std::ranges::any_of(
-      list.options(), [&](const Option& option) { return option.name == name && option.is_set; });
+  const Option* const option = list.find(name);
+  return option && option->is_set;
 }
 
 // "--name" of the first that the user gave of those that Options has, too, but for positionals;
