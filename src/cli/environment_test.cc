@@ -6,31 +6,18 @@
 
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "base/contains.h"
+#include "base/kept_environment.h"
 #include "base/test_dir.h"
 #include "base/thread_pool.h"
 
 namespace glint {
 namespace {
 
-// Tests find the variables of the process, and leave them as they were.
 class EnvironmentVariables : public testing::Test {
- protected:
-  EnvironmentVariables() {
-    for (char** variable = environ; *variable; ++variable) kept_.emplace_back(*variable);
-  }
-  ~EnvironmentVariables() override {
-    clearenv();
-    for (const std::string& variable : kept_) {
-      const std::size_t end = variable.find('=');
-      setenv(variable.substr(0, end).c_str(), variable.c_str() + end + 1, 1);
-    }
-  }
-
  private:
-  std::vector<std::string> kept_;
+  const KeptEnvironment kept_;
 };
 
 TEST_F(EnvironmentVariables, threads_come_from_the_option_then_the_variable_then_the_cpus) {

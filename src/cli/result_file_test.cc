@@ -40,8 +40,9 @@ TEST(ResultFile, without_a_name_there_is_none) {
 }
 
 TEST(ResultFile, a_place_that_cannot_be_written_is_known_before) {
+  const TestDir dir;
   EXPECT_TRUE(check_result_file("").ok());
-  EXPECT_TRUE(check_result_file(testing::TempDir() + "f.json").ok());
+  EXPECT_TRUE(check_result_file(dir / "f.json").ok());
   EXPECT_FALSE(check_result_file("/no/such/folder/f.json").ok());
 }
 

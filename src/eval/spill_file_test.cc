@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/test_dir.h"
+
 namespace glint {
 namespace {
 
@@ -24,10 +26,9 @@ TEST(SpillFile, gives_back_what_it_took_in_another_order_and_pieces_of_other_siz
 }
 
 TEST(SpillFile, leaves_nothing_in_its_directory) {
-  const std::string dir = testing::TempDir() + "/spill";
-  std::filesystem::create_directory(dir);
-  const SpillFile spill = SpillFile::create(dir, 1).value();
-  EXPECT_TRUE(std::filesystem::is_empty(dir));
+  const TestDir dir;
+  const SpillFile spill = SpillFile::create(dir.path(), 1).value();
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
 TEST(SpillFile, a_directory_that_is_not_there_is_named) {

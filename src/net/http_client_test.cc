@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/kept_environment.h"
 #include "net/sse_reader.h"
 #include "net/testing.h"
 
@@ -266,6 +267,8 @@ TEST(HttpClient, proxies_of_the_environment_count_where_they_are_asked_for) {
   const auto proxy = serve([](const HttpRequest& request, HttpExchange exchange) {
     exchange.respond({.body = "proxy for " + std::string(request.header("host"))});
   });
+  const KeptEnvironment kept;
+  for (const char* name : {"no_proxy", "NO_PROXY"}) unsetenv(name);
   setenv("http_proxy", local(proxy->port()).c_str(), 1);
   HttpClient with("http://no-such-host.invalid", {.use_proxy = true});
   EXPECT_EQ(with.send("GET", "/", {}, "").value().body, "proxy for no-such-host.invalid");
@@ -278,7 +281,6 @@ TEST(HttpClient, proxies_of_the_environment_count_where_they_are_asked_for) {
   const auto server = serve(echo);
   HttpClient here(local(server->port()), {.use_proxy = true});
   EXPECT_EQ(here.send("GET", "/", {}, "").value().body, "GET / ");
-  unsetenv("http_proxy");
 }
 
 TEST(HttpClient, a_refusal_is_read_though_the_body_was_not_taken) {

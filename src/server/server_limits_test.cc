@@ -1,6 +1,7 @@
 // Bounds of one request: lists, texts, ids, codings, and who may write profiles.
 #include <gtest/gtest.h>
 
+#include "base/test_dir.h"
 #include "server/testing.h"
 
 namespace glint {
@@ -156,11 +157,12 @@ TEST(ServerLimits, profiles_go_where_the_server_was_told) {
   EXPECT_EQ(refusal(closed, "/start_profile", R"({"output_dir": "/tmp/x"})"),
             "profiles have no folder; start the server with --profile-dir DIR");
   TestServerOptions options;
-  options.config.profile_dir = testing::TempDir();
+  const TestDir dir;
+  options.config.profile_dir = dir.path();
   const TestServer open("a", options);
   EXPECT_NE(refusal(open, "/start_profile", R"({"output_dir": "/home"})").find("leave it out"),
             std::string::npos);
-  EXPECT_TRUE(at(open.post("/start_profile", ""), "profile").starts_with(testing::TempDir()));
+  EXPECT_TRUE(at(open.post("/start_profile", ""), "profile").starts_with(dir.path()));
 }
 
 TEST(ServerLimits, names_of_models_are_looked_up) {
