@@ -1,7 +1,9 @@
 // For tests of the command lines of other servers: what one adds up to.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,9 +34,14 @@ inline Served serve(Dialect dialect, std::vector<std::string> args) {
   return served;
 }
 
+// The path behind --config is the rest of the line: it may have blanks.
 inline std::vector<std::string> words(const std::string& line) {
-  const std::vector<std::string_view> all = words_of(line);
-  return {all.begin(), all.end()};
+  constexpr std::string_view kConfig = " --config ";
+  const std::size_t end = std::min(line.find(kConfig), line.size());
+  const std::vector<std::string_view> before = words_of(std::string_view(line).substr(0, end));
+  std::vector<std::string> all(before.begin(), before.end());
+  if (end < line.size()) all.insert(all.end(), {"--config", line.substr(end + kConfig.size())});
+  return all;
 }
 
 inline std::string write_temporary(const std::string& name, const std::string& text) {

@@ -126,11 +126,9 @@ TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
   EXPECT_EQ(other.options.model, "dir");
   const std::string drafts = write_temporary(
       "spec.yaml", "speculative-config:\n  method: mtp\n  num_speculative_tokens: 5\n");
-  const std::string given = "--speculative-config.num_speculative_tokens 2 ";
-  EXPECT_EQ(serve(Dialect::kVllm, words("m " + given + "--config " + drafts)).options.spec,
-            "mtp:2");
-  EXPECT_EQ(serve(Dialect::kVllm, words("m --config " + drafts + " " + given)).options.spec,
-            "mtp:2");
+  const std::string flag = "--speculative-config.num_speculative_tokens";
+  EXPECT_EQ(serve(Dialect::kVllm, {"m", flag, "2", "--config", drafts}).options.spec, "mtp:2");
+  EXPECT_EQ(serve(Dialect::kVllm, {"m", "--config", drafts, flag, "2"}).options.spec, "mtp:2");
 }
 
 TEST(ServeDialect, errors_name_the_file_of_a_setting_unless_the_command_line_wins) {

@@ -186,7 +186,8 @@ TEST(TrainFlags, TheReferenceIsTheModelThatTrainingBeginsWith) {
   dir.write("renamed/config.json", "{\"_name_or_path\": \"a\"}");
   dir.write("models--org--a/refs/main", "0123");
   const auto check = [&](const std::string& model, const std::string& reference) {
-    const auto args = translate(str("--hf-checkpoint ", model, " --ref-load ", reference)).value();
+    const auto args =
+        translate(str("--hf-checkpoint '", model, "' --ref-load '", reference, "'")).value();
     EXPECT_EQ(args.meaningless.size(), 1u);
     const Status status = check_reference(args, dir.path());
     return status.ok() ? std::string() : status.error().message;

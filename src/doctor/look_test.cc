@@ -241,7 +241,7 @@ TEST(LookAtGpus, what_nvidia_smi_says_is_not_trusted) {
   std::string lines = "one, two\n,,,,,,\nname, 00000000:11:00.0, many, -, [N/A], [N/A], [N/A]\n";
   for (int i = 0; i < 3000; ++i) lines += "x, y, 1, 1, 1, 1, 1\n";
   machine.write("/out", lines);
-  machine.program("/usr/bin/nvidia-smi", str("cat ", machine.root, "/out\n"));
+  machine.program("/usr/bin/nvidia-smi", str("cat '", machine.root, "/out'\n"));
   const GpuSystemFacts facts = look_at_gpus(MachineFiles(machine.root), 600);
   EXPECT_LE(facts.gpus.size(), 1024u);
   EXPECT_EQ(facts.gpus[0].name, "name");

@@ -98,8 +98,8 @@ class FakeMachine : public FakeRoot {
     write("/smi/peers", matrix(peer));
     write("/smi/links", "\x1b[4m" + matrix(link) + "\x1b[0m");
     program("/usr/bin/nvidia-smi",
-            str("case \"$*\" in\n--query-gpu*) cat ", root, "/smi/list;;\n\"topo -p2p r\") cat ",
-                root, "/smi/peers;;\n\"topo -m\") cat ", root, "/smi/links;;\nesac\n"));
+            str("case \"$*\" in\n--query-gpu*) cat '", root, "/smi/list';;\n\"topo -p2p r\") cat '",
+                root, "/smi/peers';;\n\"topo -m\") cat '", root, "/smi/links';;\nesac\n"));
   }
 
  private:

@@ -13,12 +13,15 @@
 namespace glint {
 namespace {
 
+// A path as one word of a shell: folders for temporary files may have blanks in their names.
+std::string word(const std::string& path) { return "'" + path + "'"; }
+
 // NAME.pem and NAME.key for "localhost" and 127.0.0.1.
 void make_certificate(const TestDir& folder, const std::string& name) {
   const std::string command =
       "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "
       "/CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout " +
-      folder / (name + ".key") + " -out " + folder / (name + ".pem") + " 2>/dev/null";
+      word(folder / (name + ".key")) + " -out " + word(folder / (name + ".pem")) + " 2>/dev/null";
   ASSERT_EQ(std::system(command.c_str()), 0);
 }
 
@@ -50,7 +53,7 @@ TEST(Tls, our_client_and_curl_are_served) {
     EXPECT_EQ(response.value().body.size(), 100'008u);
   }
   EXPECT_EQ(server->num_connections(), 1);
-  const std::string curl = "curl -sS --cacert " + folder / "a.pem" +
+  const std::string curl = "curl -sS --noproxy '*' --cacert " + word(folder / "a.pem") +
                            " https://localhost:" + std::to_string(server->port());
   EXPECT_EQ(output_of(curl + "/c -d y"), "POST /c y");
   EXPECT_EQ(output_of(curl + "/c --http1.0"), "GET /c ");
@@ -160,8 +163,8 @@ TEST(Tls, files_that_do_not_fit_are_refused_in_one_sentence) {
       << error(pem, folder / "b.key");
   EXPECT_EQ(error(pem, pem).find("the TLS key \"" + pem + "\" cannot be used"), 0u);
   // An encrypted key would ask for its password on the terminal.
-  ASSERT_EQ(std::system(("openssl ec -aes128 -passout pass:secret -in " + key + " -out " +
-                         folder / "locked.key" + " 2>/dev/null")
+  ASSERT_EQ(std::system(("openssl ec -aes128 -passout pass:secret -in " + word(key) + " -out " +
+                         word(folder / "locked.key") + " 2>/dev/null")
                             .c_str()),
             0);
   EXPECT_EQ(error(pem, folder / "locked.key").find("the TLS key"), 0u);
