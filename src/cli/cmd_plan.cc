@@ -136,8 +136,8 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
     GLINT_TRY(OpenedModel opened,
               open_model(path, release ? ModelFiles::kConfig : ModelFiles::kIfStored));
     if (o.drafts > 0 && !opened.has_mtp()) {
-      return invalid(str("--drafts ", o.drafts, " needs the MTP layer, which ", quoted(o.model),
-                         " does not have; leave it out"));
+      return invalid(str("--drafts ", o.drafts, " needs the MTP layer, which ",
+                         quoted(o.model, 4096), " does not have; leave it out"));
     }
     s.config = opened.config;
     if (opened.checkpoint) {
@@ -208,7 +208,7 @@ Status check_launch(const Options& o) {
   if (o.format != "auto")
     return invalid("--format plans weights that a server would not find; leave it out");
   if (file_exists(o.model))
-    return invalid(str("MODEL ", quoted(o.model),
+    return invalid(str("MODEL ", quoted(o.model, 4096),
                        " is a file, of which no server can be made; name its directory or an id"));
   return Ok{};
 }
