@@ -50,7 +50,8 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
   out.model.shape = shape;
   if (ranks > threads) {
     return invalid(str("there are ", ranks, " ranks, and ", counted(threads, "thread"),
-                       "; give --threads ", ranks, ", or fewer ranks"));
+                       "; give --threads ", ranks, " or OMP_NUM_THREADS=", ranks,
+                       ", or fewer ranks"));
   }
   const int here = ranks * peers.here();  // of this machine
   GLINT_TRY(BackendOptions each, backend_options(how, cli));

@@ -5,12 +5,14 @@
 """
 
 import json
+import os
 import pathlib
 import sys
 import tempfile
 
 from program import check, output, refused, run, succeed
 
+os.environ["OMP_NUM_THREADS"] = "4"  # a rank needs a thread, also where there is one CPU
 TINY, DATA = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 STAGES = ("prepare", "prepare-cp", "train", "full-train")
 # Every flag that the recipe passes on, as it writes them.
@@ -211,6 +213,8 @@ def argument_lists_of_miles_run(tmp):
     sizes = ("--tensor-model-parallel-size", 2, "--expert-model-parallel-size", 2, "--expert-tensor-parallel-size", 1)
     over = run("miles", *args, "--save", tmp / "ranks", "--load", tmp / "ranks", *sizes, "--optimizer-cpu-offload")
     check(over.returncode == 0 and "rank 1 of 2" in over.stdout and "parity: 0 of" in over.stdout, "ranks", over.stdout + over.stderr)
+    few = run("miles", *args, "--save", tmp / "few", "--load", tmp / "few", *sizes, env={"OMP_NUM_THREADS": "1"})
+    check(few.returncode == 2 and "2 ranks, and 1 thread; give --threads 2 or OMP_NUM_THREADS=2, or fewer ranks\n" in few.stderr, "few threads", few.stderr)
     check("--optimizer-cpu-offload" in over.stderr and "--tensor" not in over.stderr, "what is ignored", over.stderr)
     refused("miles", *args, "--pipeline-model-parallel-size", 2, "--actor-num-gpus-per-node", 3, words=["a multiple of 2"])
     uneven = run("miles", *args, *sizes, "--expert-model-parallel-size", 3)
