@@ -183,7 +183,7 @@ def score_writes_what_it_says(folder):
     again = json.loads(output("score", MODEL, "--ids", folder / "ids", "--json", "--dtype", "f32"))
     check(again == halves, "an array by another name", again)
     refused("score", MODEL, "--ids", ids, words=["--ppl"])
-    refused("score", MODEL, "--ids", ids, "--out", "x.npy", "--mtp", "./x.npy", words=["--mtp is", "as --out"])
+    refused("score", MODEL, "--ids", ids, "--out", folder / "x.npy", "--mtp", f"{folder}/./x.npy", words=["--mtp is", "as --out"])
     bad = folder / "bad.txt"
     bad.write_text("1 2 3\n4 x\n")
     refused("score", MODEL, "--ids", bad, "--ppl", words=["bad.txt", "line 2", "x"])
