@@ -159,7 +159,7 @@ def trtllm_of_its_guides():
                        "enable_chunked_prefill: true\nkv_cache_config:\n    enable_block_reuse: false\n    dtype: fp8\n"
                        "# speculative_config:\n#   decoding_type: MTP\n#   num_nextn_predict_layers: 1\nstream_interval: 10\n")
     flags = ("--host localhost --backend pytorch --max_batch_size 32 --max_num_tokens 8192 --tp_size 8 --ep_size 8 "
-             f"--pp_size 1 --config {latency}").split()
+             "--pp_size 1").split() + ["--config", latency]
     poem = json.dumps({"model": str(folder), "prompt": "Write a short poem about a cat and a dog", "max_tokens": 256,
                        "temperature": 0.6})
     with Served([GLINT, "trtllm-serve", folder], *flags) as server:
@@ -176,7 +176,7 @@ def trtllm_of_its_guides():
             "kv_cache_config:\n  dtype: fp8\n  free_gpu_memory_fraction: 0.90\nenable_chunked_prefill: true\n")
     sparse.write_text(text)
     flags = ("--tp_size 8 --max_batch_size 64 --max_num_tokens 8192 --trust-remote-code --host 0.0.0.0 "
-             f"--extra_llm_api_options {sparse}").split()
+             "--extra_llm_api_options").split() + [sparse]
     flags[flags.index("--trust-remote-code")] = "--trust_remote_code"
     holds(refused(GLINT, "trtllm-serve", "serve", folder, *flags), "index_n_heads", "32", "4")
     sparse.write_text(text.replace("n_heads: 32", "n_heads: 4"))
