@@ -100,6 +100,8 @@ inline std::string quoted(std::string& text, std::size_t max_bytes = 80) {
 inline std::string quoted(const char* text, std::size_t max_bytes = 80) {
   return quoted(std::string_view(text), max_bytes);
 }
+// A path whole: who is to look at it, or to remove it, needs all of it.
+inline std::string quoted_path(std::string_view path) { return quoted(path, 4096); }
 
 // `text` for the inside of an element or of a quoted attribute of HTML or XML; character for
 // character as Python's markupsafe.

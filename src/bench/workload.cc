@@ -109,7 +109,7 @@ Result<std::vector<Conversation>> read_sharegpt(const std::string& path, int out
   }
   if (all.empty())
     return invalid(
-        str(quoted(path, 4096),
+        str(quoted_path(path),
             " has no conversation with a question and an answer; expected "
             "[{\"conversations\": [{\"from\": \"human\", \"value\": \"...\"}, ...]}, ...], or "
             "rows of \"messages\""));

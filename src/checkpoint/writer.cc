@@ -65,7 +65,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
   const std::string partial = name + ".partial";
   std::error_code error;
   if (fs::exists(fs::symlink_status(partial, error))) {
-    return invalid(str(quoted(partial, 4096),
+    return invalid(str(quoted_path(partial),
                        " exists: it is being written, or was left by a writer that "
                        "was killed; remove it to begin again"));
   }

@@ -40,7 +40,7 @@ bool is_file_of(const std::string& dir, const std::string& path) {
 }
 
 Error not_apart(const NamedPath& written, const std::string& what) {
-  return invalid(str(written.option, " is ", quoted(written.path, 4096), ", ", what,
+  return invalid(str(written.option, " is ", quoted_path(written.path), ", ", what,
                      "; name another file for ", written.option));
 }
 

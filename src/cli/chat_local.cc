@@ -77,10 +77,10 @@ class LocalChat : public ChatSource {
 Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json list, Cli& cli) {
   if (!options.ca_file.empty())
     return invalid(
-        str("--ca-file is for a server, and ", quoted(options.model, 4096), " runs here"));
+        str("--ca-file is for a server, and ", quoted_path(options.model), " runs here"));
   if (options.timeout)
     return invalid(
-        str("--timeout is for a server, and ", quoted(options.model, 4096), " runs here"));
+        str("--timeout is for a server, and ", quoted_path(options.model), " runs here"));
   Tools tools = {.list = std::move(list)};
   if (!options.tools.empty()) {
     GLINT_TRY(tools.specs, read_tool_specs(tools.list).in(options.tools));

@@ -41,15 +41,15 @@ Status run(const Options& options, Cli& cli) {
   std::vector<std::string> files = {options.file};
   files.insert(files.end(), options.more.begin(), options.more.end());
   std::vector<NamedPath> read;
-  for (const std::string& path : files) read.push_back({quoted(path, 4096), path});
+  for (const std::string& path : files) read.push_back({quoted_path(path), path});
   GLINT_TRY_STATUS(check_apart(read, {{"--html", options.html}}));
   std::vector<Measurement> all;
   std::set<std::string> runs, loads;
   for (const std::string& path : files) {
     GLINT_TRY(const Json::Array rows, read_rows(path));
-    if (rows.empty()) return invalid(str(quoted(path, 4096), " has no result"));
+    if (rows.empty()) return invalid(str(quoted_path(path), " has no result"));
     for (const Json& row : rows) {
-      GLINT_TRY(Measurement m, read_saved_result(row).in(quoted(path, 4096)));
+      GLINT_TRY(Measurement m, read_saved_result(row).in(quoted_path(path)));
       m.label = run_name(m, path);
       runs.insert(m.label);
       const Arrivals& a = m.options.arrivals;
@@ -57,7 +57,7 @@ Status run(const Options& options, Cli& cli) {
                .insert(str(m.label, '\n', m.options.concurrency, '\n', a.rate, '\n', a.ramp_start,
                            '\n', a.ramp_end, '\n', a.exponential))
                .second)
-        return invalid(str(quoted(path, 4096), " has the second of its load in the run ",
+        return invalid(str(quoted_path(path), " has the second of its load in the run ",
                            quoted(m.label),
                            "; measure runs with another --label each, or keep their "
                            "files in folders of their own"));

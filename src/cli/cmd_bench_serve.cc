@@ -71,7 +71,7 @@ Status append(const BenchServeOptions& options, const std::string& text) {
   if (options.output_file.empty()) return Ok{};
   std::ofstream lines(options.output_file, std::ios::app);
   lines << text << std::flush;
-  if (!lines) return invalid(str("cannot write ", quoted(options.output_file, 4096)));
+  if (!lines) return invalid(str("cannot write ", quoted_path(options.output_file)));
   return Ok{};
 }
 
@@ -185,7 +185,7 @@ Status read_conversations(const BenchServeOptions& options, std::uint64_t seed, 
       read_sharegpt(options.dataset_path, options.output_len.value_or(0), options.max_turns, seed));
   const auto count = static_cast<std::size_t>(load.num_prompts + load.num_warmups);
   if (load.num_warmups > 0 && all.size() < count)
-    cli.console.note(str("warning: ", quoted(options.dataset_path, 4096), " has ",
+    cli.console.note(str("warning: ", quoted_path(options.dataset_path), " has ",
                          counted(std::ssize(all), "conversation"), " for ",
                          counted(load.num_prompts, "request"), " and ",
                          counted(load.num_warmups, "warm-up"),

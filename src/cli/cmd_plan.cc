@@ -137,7 +137,7 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
               open_model(path, release ? ModelFiles::kConfig : ModelFiles::kIfStored));
     if (o.drafts > 0 && !opened.has_mtp()) {
       return invalid(str("--drafts ", o.drafts, " needs the MTP layer, which ",
-                         quoted(o.model, 4096), " does not have; leave it out"));
+                         quoted_path(o.model), " does not have; leave it out"));
     }
     s.config = opened.config;
     if (opened.checkpoint) {
@@ -147,7 +147,7 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
     }
     if (!release) release = release_of(s.config);
     if (!release) {
-      return invalid(str(quoted(o.model, 4096), " is quantised as ", quoted(s.config.quantization),
+      return invalid(str(quoted_path(o.model), " is quantised as ", quoted(s.config.quantization),
                          ", which is none of fp8 and nvfp4; plan its weights in a format that "
                          "--format names"));
     }
@@ -208,7 +208,7 @@ Status check_launch(const Options& o) {
   if (o.format != "auto")
     return invalid("--format plans weights that a server would not find; leave it out");
   if (file_exists(o.model))
-    return invalid(str("MODEL ", quoted(o.model, 4096),
+    return invalid(str("MODEL ", quoted_path(o.model),
                        " is a file, of which no server can be made; name its directory or an id"));
   return Ok{};
 }

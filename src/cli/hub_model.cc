@@ -147,7 +147,7 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli, ModelPar
   } else {
     request.include = read_as_text();
   }
-  return pull(hub_options(cli), std::move(request), cli).in(quoted(model, 4096) + " is not here");
+  return pull(hub_options(cli), std::move(request), cli).in(quoted_path(model) + " is not here");
 }
 
 }  // namespace glint

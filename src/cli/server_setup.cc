@@ -58,7 +58,7 @@ Status open_served(const ServeOptions& options, ServerSetup& setup, Cli& cli) {
   const std::string& quantization = setup.opened.config.quantization;
   setup.release = release_of(setup.opened.config);
   if (!setup.release) {
-    return invalid(str(quoted(options.model, 4096), " is quantised as ", quoted(quantization),
+    return invalid(str(quoted_path(options.model), " is quantised as ", quoted(quantization),
                        ", and its weights are not here; `glint plan ", options.model,
                        " --format F` plans them in a format of yours"));
   }

@@ -28,7 +28,7 @@ struct Free {
 };
 
 Error unreadable(const std::string& path) {
-  return invalid(str("cannot read ", quoted(path, 4096), ": ", std::strerror(errno)));
+  return invalid(str("cannot read ", quoted_path(path), ": ", std::strerror(errno)));
 }
 
 Result<std::string> hash(const std::string& path, const EVP_MD* kind, std::string_view prefix,

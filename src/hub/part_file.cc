@@ -31,7 +31,7 @@ std::size_t parts_of(std::int64_t size, std::int64_t part_bytes) {
 }  // namespace
 
 Error PartFile::failed(const char* doing) const {
-  return invalid(str("cannot ", doing, " ", quoted(path_, 4096), ": ", std::strerror(errno)));
+  return invalid(str("cannot ", doing, " ", quoted_path(path_), ": ", std::strerror(errno)));
 }
 
 Result<PartFile> PartFile::open(const std::string& path, std::int64_t size,
@@ -115,7 +115,7 @@ Status PartFile::append(int part, std::string_view bytes) {
     const ssize_t n = pwrite(file_.get(), bytes.data(), bytes.size(), begin_of(part) + done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return failed("write");
-    if (n == 0) return invalid(str("cannot write ", quoted(path_, 4096), ": nothing was taken"));
+    if (n == 0) return invalid(str("cannot write ", quoted_path(path_), ": nothing was taken"));
     done += n;
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
@@ -128,7 +128,7 @@ Status PartFile::append(int part, std::string_view bytes) {
 Status PartFile::finish(const std::string& target) {
   if (fsync(file_.get()) != 0) return failed("write");
   if (std::rename(path_.c_str(), target.c_str()) != 0)
-    return invalid(str("cannot write ", quoted(target, 4096), ": ", std::strerror(errno)));
+    return invalid(str("cannot write ", quoted_path(target), ": ", std::strerror(errno)));
   unlink(record_of(path_).c_str());
   return Ok{};
 }

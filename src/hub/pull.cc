@@ -37,7 +37,7 @@ Status make_folder_of(const std::string& path) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (!error) return Ok{};
-  return invalid(str("cannot make the folder of ", quoted(path, 4096), ": ", error.message()));
+  return invalid(str("cannot make the folder of ", quoted_path(path), ": ", error.message()));
 }
 
 bool has_size(const std::string& path, std::int64_t size) {
@@ -106,10 +106,10 @@ class Locks {
   Status take(const std::string& path) {
     GLINT_TRY_STATUS(make_folder_of(path));
     OwnedFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (!file) return invalid(str("cannot write ", quoted(path, 4096), ": ", std::strerror(errno)));
+    if (!file) return invalid(str("cannot write ", quoted_path(path), ": ", std::strerror(errno)));
     files_.push_back(std::move(file));
     if (flock(files_.back().get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Ok{};
-    return unavailable(str("another program fetches the same file: it holds ", quoted(path, 4096),
+    return unavailable(str("another program fetches the same file: it holds ", quoted_path(path),
                            "; wait for it, then ask again"));
   }
 
@@ -135,7 +135,7 @@ Status link_file(const PullPlan& plan, const HubFile& file) {
   fs::remove(beside, error);
   fs::create_symlink(blob, beside, error);
   if (!error) fs::rename(beside, link, error);
-  if (error) return invalid(str("cannot link ", quoted(link, 4096), ": ", error.message()));
+  if (error) return invalid(str("cannot link ", quoted_path(link), ": ", error.message()));
   return Ok{};
 }
 
@@ -200,7 +200,7 @@ Status check_room(const PullPlan& plan) {
   const fs::space_info space = fs::space(there, error);
   if (error || static_cast<double>(space.available) >= static_cast<double>(plan.missing_bytes))
     return Ok{};
-  return exhausted(str(quoted(folder, 4096), " has room for ", human_bytes(space.available),
+  return exhausted(str(quoted_path(folder), " has room for ", human_bytes(space.available),
                        ", and ", human_bytes(plan.missing_bytes),
                        " are to be fetched: free some, or name another place (HF_HUB_CACHE, "
                        "--cache-dir, --local-dir)"));

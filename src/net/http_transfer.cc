@@ -250,7 +250,7 @@ Error HttpTransfer::failed(CURLcode code) const {
           str("cannot reach ", name_, ": nothing came within ", options_.connect_seconds, " s"));
     case CURLE_SSL_CACERT_BADFILE:
       return invalid(
-          str("the file of TLS roots ", quoted(options_.ca_file, 4096), " cannot be read"));
+          str("the file of TLS roots ", quoted_path(options_.ca_file), " cannot be read"));
     case CURLE_PEER_FAILED_VERIFICATION:
       return untrusted();
     case CURLE_SSL_CONNECT_ERROR:

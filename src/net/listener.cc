@@ -129,12 +129,12 @@ Result<std::unique_ptr<asio::ssl::context>> server_tls(const std::string& certif
       [](std::size_t, asio::ssl::context::password_purpose) { return std::string(); }, ec);
   context->use_certificate_chain_file(certificate, ec);
   if (ec) {
-    return invalid(str("the TLS certificate ", quoted(certificate, 4096),
+    return invalid(str("the TLS certificate ", quoted_path(certificate),
                        " is no PEM certificate: ", ec.message()));
   }
   context->use_private_key_file(key, asio::ssl::context::pem, ec);
   if (ec) {
-    return invalid(str("the TLS key ", quoted(key, 4096),
+    return invalid(str("the TLS key ", quoted_path(key),
                        " cannot be used (it must be PEM, without a password, and belong to the "
                        "certificate): ",
                        ec.message()));

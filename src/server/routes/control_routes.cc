@@ -105,7 +105,7 @@ Status check_profile_dir(const ServerCore& core, const ProfileRequest& request) 
     return invalid("profiles have no folder; start the server with --profile-dir DIR");
   if (!request.output_dir.empty() && request.output_dir != dir)
     return invalid(str("output_dir is ", quoted(request.output_dir), "; profiles go to ",
-                       quoted(dir, 4096), ", which --profile-dir names: leave it out"));
+                       quoted_path(dir), ", which --profile-dir names: leave it out"));
   return Ok{};
 }
 
