@@ -18,7 +18,7 @@ namespace {
 
 // The process mounts apart from others from now on; one that is not root's is root of users of its
 // own, for files have no owner where the user has no number.
-bool has_own_mounts() {
+bool mount_apart() {
   const std::string user = str("0 ", ::getuid(), " 1"), group = str("0 ", ::getgid(), " 1");
   const auto tell = [](const char* file, std::string_view text) {
     return static_cast<bool>(std::ofstream(file) << text << std::flush);
@@ -58,7 +58,7 @@ TEST_F(DiskSpace, where_nothing_can_be_reserved_the_file_has_its_size_all_the_sa
   constexpr int kNotAllowed = 77;
   const pid_t pid = ::fork();
   if (pid == 0) {
-    if (!has_own_mounts() || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (!mount_apart() || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", folder_.path().c_str(), "ramfs", 0, nullptr) != 0)
       ::_exit(kNotAllowed);
     const struct stat info = reserve(1 << 20);

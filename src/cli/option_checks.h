@@ -2,7 +2,6 @@
 // no meaning with, or without, others.
 #pragma once
 
-#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -81,8 +80,7 @@ std::string first_given(const OptionList& list) {
   const OptionList these(of_these);
   for (const Option& option : list.options()) {
     if (option.is_positional || !option.is_set) continue;
-    const auto is_same = [&](const Option& one) { return one.name == option.name; };
-    if (std::ranges::any_of(these.options(), is_same)) return option.display();
+    if (these.find(option.name)) return option.display();
   }
   return {};
 }

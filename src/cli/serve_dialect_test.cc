@@ -91,8 +91,8 @@ TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
   const Served served =
       serve(Dialect::kTrtllm,
             words("/m/GLM-5 --host localhost --port 8000 --backend pytorch --max_batch_size 32 "
-                  "--max_num_tokens 8192 --tp_size 8 --ep_size 8 --pp_size 1 --config " +
-                  file));
+                  "--max_num_tokens 8192 --tp_size 8 --ep_size 8 --pp_size 1 --config '" +
+                  file + "'"));
   EXPECT_EQ(served.error, "");
   EXPECT_EQ(served.options.model, "/m/GLM-5");
   EXPECT_EQ(served.options.max_num_seqs, 32);
@@ -204,7 +204,7 @@ TEST(ServeDialect, json_may_be_written_as_the_file_writes_its_own) {
       write_temporary("json.yaml",
                       "default-chat-template-kwargs:\n  enable_thinking: false\n"
                       "override-generation-config: {temperature: 0.5}\n");
-  const Served served = serve(Dialect::kVllm, words("m --config " + file));
+  const Served served = serve(Dialect::kVllm, words("m --config '" + file + "'"));
   EXPECT_EQ(served.error, "");
   EXPECT_EQ(served.options.default_chat_template_kwargs, R"({"enable_thinking":false})");
   EXPECT_EQ(served.options.override_generation_config, R"({"temperature":0.5})");
@@ -219,7 +219,7 @@ TEST(ServeDialect, switches_can_be_turned_off_in_every_spelling) {
   EXPECT_TRUE(
       serve(Dialect::kVllm, words("m --no-enable-prefix-caching=false")).options.prefix_caching);
   const std::string file = write_temporary("off.yaml", "no-enable-prefix-caching: true\n");
-  EXPECT_FALSE(serve(Dialect::kVllm, words("m --config " + file)).options.prefix_caching);
+  EXPECT_FALSE(serve(Dialect::kVllm, words("m --config '" + file + "'")).options.prefix_caching);
   EXPECT_EQ(serve(Dialect::kVllm, words("m --no-max-num-seqs")).error,
             "unknown option \"--no-max-num-seqs\", did you mean --max-num-seqs?");
 }
@@ -239,7 +239,8 @@ TEST(ServeDialect, what_has_no_meaning_is_told_as_it_was_written) {
   EXPECT_EQ(told(Dialect::kGlint, "m --enforce-eager=true --async-scheduling=false"),
             (Lines{"--enforce-eager", "--async-scheduling false"}));
   const std::string file = write_temporary("told.yaml", "no-enforce-eager: true\n");
-  EXPECT_EQ(told(Dialect::kVllm, str("m --config ", file).c_str()), Lines{"no-enforce-eager"});
+  EXPECT_EQ(told(Dialect::kVllm, str("m --config '", file, "'").c_str()),
+            Lines{"no-enforce-eager"});
 }
 
 TEST(ServeDialect, the_reason_for_which_a_flag_is_ignored_is_true_of_it) {

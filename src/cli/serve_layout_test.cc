@@ -27,7 +27,7 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
   // TensorRT-LLM: as many replicas as ranks.
   const std::string file = write_temporary(
       "serve_layout_trt.yml", "enable_attention_dp: true\nmoe_expert_parallel_size: 8\n");
-  EXPECT_EQ(layout(Dialect::kTrtllm, "m --tp_size 8 --config " + file), (Sizes{1, 8, 8}));
+  EXPECT_EQ(layout(Dialect::kTrtllm, "m --tp_size 8 --config '" + file + "'"), (Sizes{1, 8, 8}));
   // The ranks that share a prompt: vLLM's and TensorRT-LLM's beside the others, SGLang's among
   // --tp.
   using Sharing = std::vector<int>;  // tp, dp, cp
@@ -79,7 +79,7 @@ TEST(ServeDialect, requests_and_tokens_at_once_are_as_each_server_counts_them) {
             64);
   const std::string file =
       write_temporary("limits.yml", "enable_attention_dp: true\nmax_batch_size: 16\n");
-  EXPECT_EQ(at_once(Dialect::kTrtllm, "m --tp_size 8 --max_num_tokens 512 --config " + file),
+  EXPECT_EQ(at_once(Dialect::kTrtllm, "m --tp_size 8 --max_num_tokens 512 --config '" + file + "'"),
             std::pair(128, 512));
   const Served served = serve(Dialect::kSglang, words("--model-path m --chunked-prefill-size 8"));
   EXPECT_EQ(name_setting(invalid("--max-num-batched-tokens is 8"), served.translated.named).message,

@@ -15,6 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
+from program import at_a_terminal
 from served import Served, until
 
 GLINT, MODEL = sys.argv[1:]
@@ -75,7 +76,7 @@ def ctrl_c_stops_the_answer(server):
     busy = lambda: (lambda state: state["running"] + state["waiting"] > 0)(server.request("/engine")[2])
     main, side = pty.openpty()
     process = subprocess.Popen([GLINT, "chat", server.url, "--temperature", "0"], stdin=side, stdout=side, stderr=side,
-                               start_new_session=True, env={**os.environ, "TERM": "xterm", "NO_COLOR": "", "HOME": "/nonexistent"})
+                               start_new_session=True, env=at_a_terminal())
     os.close(side)
     os.write(main, b"Write a very long story, please.\n")
     until("a request comes", busy)
@@ -185,7 +186,7 @@ def a_terminal_obeys_no_answer():
 def a_tool_is_asked_for(url):
     main, side = pty.openpty()
     process = subprocess.Popen([GLINT, "chat", url], stdin=side, stdout=side, stderr=side, start_new_session=True,
-                               env={**os.environ, "TERM": "xterm", "NO_COLOR": "", "HOME": "/nonexistent"})
+                               env=at_a_terminal())
     os.close(side)
     os.write(main, b"Hello\n")
     shown = b""

@@ -20,7 +20,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
-from program import GLINT, check
+from program import GLINT, at_a_terminal, check
 from served import until
 
 MODEL = sys.argv[2]
@@ -32,7 +32,7 @@ class Terminal:
         self.main, side = pty.openpty()
         self.process = subprocess.Popen([GLINT, "chat", model, "--temperature", "0"], stdin=side, stdout=side, stderr=side,
                                         start_new_session=True, preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
-                                        env={**os.environ, "TERM": "xterm", "NO_COLOR": "", "HOME": str(home), **environment})
+                                        env={**at_a_terminal(home), **environment})
         os.close(side)
         self.shown = b""
         self.wait_for(b"> ")

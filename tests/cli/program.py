@@ -20,6 +20,11 @@ def in_time(attempt, *args):
     sys.exit(f"{attempt} never comes in time")
 
 
+def at_a_terminal(home="/nonexistent"):
+    """The environment of a program that shows colours, and keeps its files in `home`."""
+    return {**os.environ, "TERM": "xterm", "NO_COLOR": "", "HOME": str(home)}
+
+
 def run(*args, env=None, **kwargs):
     """`env` is added to the environment. Nothing stands on stdin."""
     return subprocess.run([GLINT, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,
