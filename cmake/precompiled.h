@@ -1,5 +1,5 @@
 // Headers of the standard library that most sources read, compiled once (cmake/precompile.cmake). Sources include what they use all the
-// same: builds with sanitizers compile without this.
+// same: a bare GPU machine compiles without this.
 #pragma once
 
 #include <algorithm>

@@ -50,6 +50,27 @@ WRAPPED = {
     "cuda": r"src/backends/cuda/.*",
 }
 
+# Headers that builds precompile (cmake/precompiled.h), and names that come from each; but for those that others bring along, as std::min.
+PRECOMPILED = {
+    "algorithm": r"std::(ranges::(?!view|range)\w+|\w+_of|binary_search|count(_if)?|find(_if(_not)?)?|for_each|generate|\w+_bound|\w+_element"
+                 r"|partition|remove_if|replace|reverse|rotate|search|shuffle|(stable_|partial_)?sort|transform|unique)\(",
+    "array": r"std::(to_)?array\b",
+    "atomic": r"std::atomic\b",
+    "chrono": r"std::chrono\b",
+    "cmath": r"std::(f?abs|ceil|cos|exp2?|expm1|floor|fma|fmod|isfinite|isinf|isnan|ldexp|log(1p|2)?|lrint|nearbyint|pow|r?int|round|sin|sqrt|trunc)\(",
+    "cstring": r"std::(mem(chr|cmp|cpy|move|set)|str(chr|cmp|error|len|ncmp|str))\(",
+    "functional": r"std::(function<|invoke\(|(greater|less|plus|hash)<|c?ref\()",
+    "map": r"std::(multi)?map<",
+    "memory": r"std::(make_unique|make_shared|unique_ptr|shared_ptr|weak_ptr)<",
+    "mutex": r"std::(mutex|lock_guard|unique_lock|scoped_lock|call_once|once_flag)\b",
+    "optional": r"std::(make_optional|optional|nullopt)\b",
+    "span": r"std::(span|as_bytes|as_writable_bytes)\b",
+    "string": r"std::(string|to_string|sto[dfil]+)\b",
+    "unordered_map": r"std::unordered_map<",
+    "variant": r"std::(variant<|visit\(|monostate|holds_alternative<|get_if<)",
+    "vector": r"std::vector\b",
+}
+
 
 def strip(code):
     """`code` with comments and the contents of texts blanked, line numbers kept."""
@@ -254,6 +275,38 @@ UNTESTED = {
 }
 
 
+def check_includes(root, names):
+    """A file that uses a name of a precompiled header includes that header, itself or by headers of ours.
+
+    Builds that precompile do not tell, and the one of a bare GPU machine precompiles nothing.
+    """
+    header = root / "cmake/precompiled.h"
+    for unknown in set(re.findall(r"#include <(\w+)>", header.read_text() if header.exists() else "")) - PRECOMPILED.keys():
+        yield f"cmake/precompiled.h: PRECOMPILED of tools/check_style.py has no names of <{unknown}>"
+    own, given = {}, {}  # file -> the headers of ours, and those of the standard library, that it includes
+    for name in names:
+        if pathlib.Path(name).suffix in CODE:
+            text = (root / name).read_text(errors="replace")
+            quoted = re.findall(r'^#include "([^"]+)"', text, re.M)
+            own[name] = [path for i in quoted for path in (f"src/{i}", f"tests/{i}", f"{name.rpartition('/')[0]}/{i}")]
+            given[name] = set(re.findall(r"^#include <(\w+)>", text, re.M))
+    for name in own:
+        if not name.endswith((".cc", ".h")):  # nvcc precompiles nothing
+            continue
+        waiting, seen = [name], set()
+        while waiting:
+            file = waiting.pop()
+            if file not in seen and file in own:
+                seen.add(file)
+                waiting += own[file]
+        has = set().union(*(given[file] for file in seen))
+        code = strip((root / name).read_text(errors="replace"))
+        for header in PRECOMPILED.keys() - has:
+            use = re.search(PRECOMPILED[header], code)
+            if use:
+                yield f"{name}:{code.count(chr(10), 0, use.start()) + 1}: {use[0].rstrip('(<')} without #include <{header}>"
+
+
 def check_one_definition(root, names):
     """No two headers name different things alike in one namespace: types, and functions of the same parameters.
 
@@ -348,6 +401,7 @@ def check(root):
         if pathlib.Path(name).suffix in CODE:
             errors += check_code(name, text)
     errors += check_tests(root, names)
+    errors += check_includes(root, names)
     errors += check_one_definition(root, names)
     errors += check_cmake(root, names)
     errors += check_links(root, names)
@@ -381,7 +435,7 @@ def self_test():
         "blanks at the end": {"tests/x.cc": "// A. \n"},
         "a function of 132 lines": {"tests/x.cc": "// A.\nvoid g() {\n" + body + "}\n"},
         "x.cc:2: S has 21 fields": {
-            "tests/x.cc": "// A.\nstruct S : T {\n  S() : a(1), b{2} {}\n  int f() const { return a; }\n  using U = int;\n"
+            "tests/x.cc": "#include <map>\nstruct S : T {\n  S() : a(1), b{2} {}\n  int f() const { return a; }\n  using U = int;\n"
             + "  struct I { int x; } i;\n  std::map<int, int> m = {{1, 2}}, n;\n" + "  int a, b = g(1, 2);\n" * 8 + "  int c[2], d{3};\n};\n"
         },
         "a command with 61 options": {
@@ -389,6 +443,13 @@ def self_test():
             "src/cli/x.cc": "// A.\nstruct A {\n" + '  v("a=N", a, "b");\n' * 40 + '  v("c", c, "d (vLLM\'s meaning)");\n};\n'
             + 'struct Options : A {\n  A::visit(v);\n  v("MODEL", a, "b");\n' + '  v("a=N", a, "b");\n' * 21 + "};\n",
         },
+        "x.cc:3: std::sort without #include <algorithm>": {
+            "src/a/CMakeLists.txt": "x.cc\n",
+            "src/a/x.cc": '// A.\n#include "a/x.h"\nvoid f(std::vector<int>& v) { std::sort(v.begin(), v.end()); }\n',
+            "src/a/x.h": "// A.\n#pragma once\n#include <vector>\n",
+            "tests/t.cc": '#include "a/x.h"\n',
+        },
+        "has no names of <new>": {"cmake/precompiled.h": "// A.\n#pragma once\n#include <new>\n"},
         "more than 400": {"tests/x.h": "// A.\n#pragma once\n" + "int i;\n" * 400},
         "no #pragma once": {"tests/x.h": "// A.\n"},
         "what it is for": {"tests/x.h": "\n#pragma once\n"},
@@ -413,7 +474,7 @@ def self_test():
         },
         "f is another thing in": {
             "src/a/x.h": "// A.\n#pragma once\nint f(int a);\nint g(int a);\n",
-            "src/a/y.h": "// B.\n#pragma once\nstd::vector<int> f(int\n  a);\nint g(char a);\nstruct S;\nnamespace m {\nint g(int a);\n}\n",
+            "src/a/y.h": "// B.\n#pragma once\n#include <vector>\nstd::vector<int> f(int\n  a);\nint g(char a);\nstruct S;\nnamespace m {\nint g(int a);\n}\n",
             "tests/t.cc": '#include "a/x.h"\n#include "a/y.h"\n',
         },
         "there is no b.md": {"docs/a.md": "[b](b.md) [a](a.md) [c](https://c) `docs/a.md`\n```\nx[i](j)\n```\n"},

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 
 #include "base/check.h"
 #include "base/json.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/json.h"
 #include "base/thread_pool.h"
 #include "checkpoint/test_files.h"

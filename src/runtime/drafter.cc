@@ -1,6 +1,7 @@
 #include "runtime/drafter.h"
 
 #include <numeric>
+#include <unordered_map>
 
 #include "tensor/transfer.h"
 

@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <deque>
+#include <unordered_map>
 
 #include "engine/executor.h"
 #include "runtime/drafter.h"

@@ -1,6 +1,7 @@
 // Answers of every dialect over real sockets, whole and streamed.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "server/testing.h"

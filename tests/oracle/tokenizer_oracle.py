@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares `glint tokenize` and `glint detokenize` with the `tokenizers` package, token for token and byte for byte.
 
-    tokenizer_oracle.py build/release/glint [--strings 20000] [--only NAME]
+    tokenizer_oracle.py build/release/glint [--strings 20000] [--every-point] [--only NAME]
 """
 import argparse
 import json
@@ -25,8 +25,8 @@ RANGES = [(0x20, 0x7F), (0xA0, 0x180), (0x300, 0x370), (0x370, 0x500), (0x5D0, 0
           (0x1E00, 0x2070), (0x2070, 0x2C00), (0x3040, 0x3100), (0x4E00, 0x5200), (0xAC00, 0xAF00), (0xF900, 0xFB50),
           (0xFE00, 0x10000), (0x10300, 0x10A00), (0x11000, 0x11A00), (0x1D150, 0x1D800), (0x1F300, 0x1FA00),
           (0x20000, 0x20400), (0, 0x20), (0xE0000, 0xE0200), (0, 0x110000)]
-ALONE = ("glm5-tiny",)            # compared on every code point alone
-IN_CONTEXT = ("qwen", "deepseek")  # and in context, normalized and not
+ALONE = ("glm5-tiny",)             # compared on code points alone, on each with --every-point
+IN_CONTEXT = ("qwen", "deepseek")  # on each in context, normalized and not
 BLANKS = [" ", " ", "  ", "    ", "\n", "\r\n", "\n\n", "\t", "\u00a0", "\u3000", "\u2009", "\u0085", "\u180e", "\u200b", "\v"]
 WORDS = (
     "the of and Hello WORLD don't I'LL we've it's they'RE 12 2024 3.14159 1,000,000 x = y + z; // == != "
@@ -91,12 +91,12 @@ def compare(what, inputs, ours, theirs):
             sys.exit(f"FAILED {what}: {given!r}\n  glint      {got}\n  tokenizers {expected}")
 
 
-def check(program, name, file, tokenizer, texts, strings):
+def check(program, name, file, tokenizer, texts, strings, points):
     added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-    inputs = [texts.one(added) for _ in range(strings)] + list(in_context(POINTS if name in IN_CONTEXT else FEW_POINTS)) + [""]
+    inputs = [texts.one(added) for _ in range(strings)] + list(in_context(points if name in IN_CONTEXT else FEW_POINTS)) + [""]
     inputs += [before + token + after for token in added for before, after in (("", ""), ("a ", " b"), ("x", "1"))]
     if name in ALONE:
-        inputs += map(chr, POINTS)
+        inputs += map(chr, points)
     for special in (False, True):
         some = inputs if not special else inputs[:300]
         ours = glint(program, "tokenize", file, [{"text": t} for t in some], *["--add-special-tokens"] * special)
@@ -139,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("glint")
     parser.add_argument("--strings", type=int, default=10000, help="random strings for each tokenizer")
+    parser.add_argument("--every-point", action="store_true", help="all code points, not just those that differ in kind: two minutes more")
     parser.add_argument("--only", help="name of one tokenizer")
     parser.add_argument("--keep", help="folder for the tokenizers")
     arguments = parser.parse_args()
@@ -154,7 +155,7 @@ def main():
             file = str(pathlib.Path(arguments.keep or folder) / f"{name}.json")
             tokenizer.save(file)
             start = time.monotonic()
-            check(arguments.glint, name, file, tokenizer, texts, arguments.strings)
+            check(arguments.glint, name, file, tokenizer, texts, arguments.strings, POINTS if arguments.every_point else FEW_POINTS)
             count += 1
             print(f"{name}: equal ({time.monotonic() - start:.1f} s)", flush=True)
     check_invalid_utf8(arguments.glint, str(tiny), made["glm5-tiny"], texts)

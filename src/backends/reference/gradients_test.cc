@@ -2,6 +2,7 @@
 // checks the oracle of the other backends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <utility>
