@@ -98,7 +98,7 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     check([line["round"] for line in lines] == list(range(3)), "rounds", lines)
     check(all(line["parity/tokens"] > 0 and line["train/entropy"] > 0 for line in lines), "metrics", lines)
     check(all(line["train/ppo_kl"] == line["train/pg_clipfrac"] == 0 for line in lines), "one step by the weights that answered", lines)
-    # 120 answers each, to the same prompts with the same draws. Measured: 0.48 and 0.60.
+    # 120 answers each, to the same prompts with the same draws. Measured: 0.44 and 0.56.
     check(before["eval/answers"] == 120, "answers", before)
     check(after["eval/reward"] > before["eval/reward"] + 0.04, "the reward rises", (before, after))
     check(abs(after["eval/pass@1"] - after["eval/reward"]) < 1e-9 and after["eval/pass@4"] > after["eval/pass@2"] > after["eval/pass@1"],
