@@ -230,8 +230,7 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
   add(o.index != index_of({.dtype = o.dtype}), "--index", o.index);
   add(d.max_model_len != 0, "--max-model-len", d.max_model_len);
   add(true, "--max-num-seqs", plan.all_running());
-  add(o.max_num_batched_tokens != ServeOptions().max_num_batched_tokens, "--max-num-batched-tokens",
-      o.max_num_batched_tokens);
+  add(true, "--max-num-batched-tokens", o.max_num_batched_tokens);
   add(o.drafts != 0, "--spec", str("mtp:", o.drafts));
   add(o.threads != 0, "--threads", o.threads);
   // On a CPU a share would be one of the limit that the launch sets, not of the machine.

@@ -70,7 +70,7 @@ Status print_plan(const ServeOptions& options, ServerSetup& setup, Cli& cli) {
                          .max_drafts = facts.max_drafts,
                          .max_model_len = setup.plan.max_model_len,
                          .concurrency = options.max_num_seqs,
-                         .step_tokens = options.max_num_batched_tokens,
+                         .step_tokens = step_tokens(options),
                          .cache_bytes = setup.plan.engine.cache.num_pages * memory.page / ranks,
                          .program = {.like = setup.backend.get(),
                                      .group_bytes = bytes_of_group(options.backend),

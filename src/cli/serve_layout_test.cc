@@ -58,12 +58,13 @@ TEST(ServeDialect, requests_and_tokens_at_once_are_as_each_server_counts_them) {
   const auto at_once = [](Dialect dialect, const std::string& line) {
     const Served served = serve(dialect, words(line));
     EXPECT_EQ(served.error, "");
-    return std::pair(served.options.max_num_seqs, served.options.max_num_batched_tokens);
+    return std::pair(served.options.max_num_seqs,
+                     served.options.max_num_batched_tokens.value_or(0));
   };
-  EXPECT_EQ(at_once(Dialect::kGlint, "m --dp 4 --max-num-seqs 16"), std::pair(16, 2048));
-  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -pcp 2 --max-num-seqs 16"), std::pair(64, 2048));
-  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4"), std::pair(256, 2048));
-  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -dpn 0 --max-num-seqs 16"), std::pair(16, 2048));
+  EXPECT_EQ(at_once(Dialect::kGlint, "m --dp 4 --max-num-seqs 16"), std::pair(16, 0));
+  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -pcp 2 --max-num-seqs 16"), std::pair(64, 0));
+  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4"), std::pair(256, 0));
+  EXPECT_EQ(at_once(Dialect::kVllm, "m -dp 4 -dpn 0 --max-num-seqs 16"), std::pair(16, 0));
   const Served all = serve(Dialect::kVllm, words("m -dp 8 --max-num-seqs 10000"));
   EXPECT_EQ(name_setting(invalid("--max-num-seqs is 80000"), all.translated.named).message,
             "--max-num-seqs is 80000 (given as 10000 for each of 8 replicas)");

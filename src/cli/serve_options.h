@@ -59,7 +59,7 @@ struct ListenOptions {
 struct ScheduleOptions {
   std::string max_model_len = "auto";
   int max_num_seqs = 64;
-  int max_num_batched_tokens = 2048;
+  std::optional<int> max_num_batched_tokens;
   int max_queued_requests = 1024;
   double max_queue_seconds = 0;
   bool prefix_caching = true;
@@ -76,7 +76,7 @@ struct ScheduleOptions {
     v("max-num-seqs,max-running-requests,max-batch-size", max_num_seqs,
       "requests that run at once, of all replicas");
     v("max-num-batched-tokens,max-num-tokens", max_num_batched_tokens,
-      "tokens of one step at most, of each replica");
+      "tokens of one step at most, of each replica (default: 2048, on GPUs 8192)");
     v("max-queued-requests,max-num-queued-reqs", max_queued_requests,
       "requests that may wait; beyond, 429");
     v("max-queue-seconds=X", max_queue_seconds,

@@ -274,7 +274,7 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
            facts.ranks.shape.num_sequence_groups() > 1 ? " of each replica, " : ", ",
            human_bytes(plan.engine.cache.num_pages * facts.memory.page))},
       {"step", str("at most ", counted(o.max_num_seqs, "request"), ", ",
-                   with_commas(o.max_num_batched_tokens), " tokens")},
+                   with_commas(step_tokens(o)), " tokens")},
       {"queue", str(counted(o.max_queued_requests, "request"),
                     o.max_queue_seconds > 0 ? str(", ", o.max_queue_seconds, " s") : "")},
       {"bodies", str(human_bytes(s.http.limits.max_body_bytes), " at most, ",
@@ -330,6 +330,10 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   return static_cast<std::int64_t>(value);
 }
 
+int step_tokens(const ServeOptions& o) {
+  return o.max_num_batched_tokens.value_or(resolve_backend(o.backend) == "cuda" ? 8192 : 2048);
+}
+
 int max_logprobs(const ServeOptions& o, const ModelConfig& config) {
   const auto all = static_cast<int>(config.vocab_size);
   return o.max_logprobs < 0 ? all : std::min(all, o.max_logprobs);
@@ -381,7 +385,7 @@ Status check_serve_options(const ServeOptions& o) {
   GLINT_TRY_STATUS(check_range("port", o.port, 0, 65535));
   GLINT_TRY_STATUS(check_least("kv-cache-tokens", o.kv_cache_tokens.value_or(1), 1));
   GLINT_TRY_STATUS(check_range("max-num-seqs", o.max_num_seqs, 1, 65536));
-  GLINT_TRY_STATUS(check_least("max-num-batched-tokens", o.max_num_batched_tokens, 64));
+  GLINT_TRY_STATUS(check_least("max-num-batched-tokens", step_tokens(o), 64));
   GLINT_TRY_STATUS(check_least("max-queued-requests", o.max_queued_requests, 0));
   GLINT_TRY_STATUS(check_least("max-queue-seconds", o.max_queue_seconds, 0));
   GLINT_TRY_STATUS(check_least("stream-interval", o.stream_interval, 1));
@@ -439,7 +443,7 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   GLINT_TRY(plan.server, server_config(options, facts, plan.max_model_len));
   limit_bodies(facts.memory, std::int64_t{cache.pages} * facts.memory.page,
                plan.server.http.limits);
-  plan.engine.scheduler = {.max_step_tokens = options.max_num_batched_tokens,
+  plan.engine.scheduler = {.max_step_tokens = step_tokens(options),
                            .max_running = options.max_num_seqs,
                            .max_seq_len = plan.max_model_len,
                            .depth = 2,

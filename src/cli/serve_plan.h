@@ -42,6 +42,9 @@ struct ServePlan {
 // Refuses numbers that no server can have, and of which plan_serve() makes no plan.
 Status check_serve_options(const ServeOptions& options);
 
+// Tokens of one step at most. By default a GPU, whose kernels want more rows, takes more of them.
+int step_tokens(const ServeOptions& options);
+
 // The most log-probabilities of a token that requests may ask for: at most the vocabulary.
 int max_logprobs(const ServeOptions& options, const ModelConfig& config);
 

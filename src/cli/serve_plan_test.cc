@@ -52,6 +52,17 @@ TEST(ServePlan, what_is_open_is_decided_by_the_checkpoint) {
   EXPECT_EQ(plan.server.parsers.reasoning, "glm45");
 }
 
+TEST(ServePlan, a_gpu_takes_more_tokens_a_step_unless_told) {
+  ServeOptions options;
+  options.backend = "cuda";
+  EXPECT_EQ(step_tokens(options), 8192);
+  options.max_num_batched_tokens = 512;
+  EXPECT_EQ(step_tokens(options), 512);
+  options = {};
+  options.backend = "cpu";
+  EXPECT_EQ(step_tokens(options), 2048);
+}
+
 TEST(ServePlan, a_model_has_a_name_however_its_folder_is_reached) {
   namespace fs = std::filesystem;
   const TestDir dir;

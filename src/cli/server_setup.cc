@@ -132,7 +132,7 @@ Status plan_model_memory(const ServeOptions& options, ServerSetup& setup) {
                      .like = setup.backend.get(),
                      .group_bytes = bytes_of_group(options.backend)},
            .ranks_here = facts.ranks.here,
-           .limits = {.max_step_tokens = options.max_num_batched_tokens,
+           .limits = {.max_step_tokens = step_tokens(options),
                       .max_running = options.max_num_seqs,
                       .max_drafts = facts.max_drafts,
                       .max_logprobs = max_logprobs(options, facts.config),
@@ -192,7 +192,7 @@ Status complete_setup(const ServeOptions& options, const TranslatedArgs& given, 
   keep_to_memory(setup.rank.name, 0, facts.ranks.here);
   GLINT_TRY(setup.backend, make_backend(setup.rank));
   setup.graphs = sizes_of(given.graphs, options.max_num_seqs);
-  setup.graphs.most = options.max_num_batched_tokens;
+  setup.graphs.most = step_tokens(options);
   GLINT_TRY_STATUS(plan_model_memory(options, setup));
   GLINT_TRY(setup.plan, plan_serve(options, given, facts));
   return Ok{};

@@ -33,6 +33,14 @@ same_text() {  # MODEL: greedy continuations by both
 
 perplexity() { "$glint" score "$1" --backend "$2" --ids models/record/heldout.ids.txt --ppl 2>/dev/null; }
 
+same_chunks() {  # many rows, whose branches run beside each other, and few
+  local chunk
+  for chunk in 64 1024; do
+    "$glint" score "$1" --backend cuda --ids models/record/heldout.ids.txt --chunk $chunk --ppl >"$work/$chunk" || return 1
+  done
+  cmp "$work/64" "$work/1024"
+}
+
 same_gradients() {  # DTYPE LIMIT
   local backend
   rm -f "$work"/*.safetensors
@@ -56,6 +64,7 @@ result "every op conforms" "$glint" selftest --backend cuda --no-timing
 "$glint" quantize $tiny "$work/nvfp4" --format nvfp4 >/dev/null 2>&1
 for model in $tiny "$work/fp8" "$work/nvfp4"; do
   result "$(basename "$model"): greedy text of GPU and CPU" same_text "$model"
+  result "$(basename "$model"): the same in chunks of 64 and 1,024" same_chunks "$model"
   echo "        perplexity on the GPU: $(perplexity "$model" cuda | tr -s ' \n' ' ')"
   echo "                on the CPU: $(perplexity "$model" cpu | tr -s ' \n' ' ')"
 done

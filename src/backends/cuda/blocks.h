@@ -39,7 +39,7 @@ class Blocks : public Base {
     const Tensor q_latent = scratch.take_padded(f.dtype, {T, w.q_a_proj.rows});
     const bool with_query = with_index && args.index_q;
     Tensor kv, k;
-    fork();
+    fork(T);
     this->linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
     beside([&] { kv = f.linear(a, w.kv_a_proj_with_mqa); });
     if (with_index) beside([&] { k = f.linear(a, w.indexer.wk); });
@@ -50,7 +50,7 @@ class Blocks : public Base {
     }
     join();
     launch(AttentionInputs{.block = args, .q = q_latent, .kv = kv, .k = k});
-    fork();
+    fork(T);
     if (with_query) {
       beside([&] {
         this->linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
@@ -93,7 +93,7 @@ class Blocks : public Base {
     {
       const Arena::Scope of_router(scratch);
       const Tensor parts = split_for_router(routed, scratch);
-      fork();
+      fork(args.x.dim(0));
       route_parts(routed, parts, scratch);
       beside([&] { ffn(shared, routed.m, inner, args.answer()); });
     }
@@ -148,9 +148,9 @@ class Blocks : public Base {
 
  protected:
   // The launches may run beside all between fork() and join(): none writes what another touches.
-  // What others wait for is launched before them. At most three branches.
+  // What others wait for is launched before them. At most three branches, of `rows` rows.
   virtual void beside(const std::function<void()>& launches) = 0;
-  virtual void fork() = 0;
+  virtual void fork(std::int64_t rows) = 0;
   virtual void join() = 0;
   virtual void launch(const AttentionInputs& args) = 0;
   virtual void launch(const RopePair& args) = 0;

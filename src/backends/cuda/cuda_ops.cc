@@ -141,7 +141,7 @@ class CudaOps final : public Blocks<Backend> {
   float* scores() const { return reinterpret_cast<float*>(scores_.data()); }
 
   void beside(const std::function<void()>& launches) override { device_->beside(launches); }
-  void fork() override { device_->fork(); }
+  void fork(std::int64_t rows) override { device_->fork(rows); }
   void join() override { device_->join(); }
   void launch(const AttentionInputs& args) override {
     start("attention_inputs", args, launch_attention_inputs);

@@ -13,7 +13,7 @@ class CudaPlanOps final : public Blocks<PlanOps> {
 
  private:
   void beside(const std::function<void()>& launches) override { launches(); }
-  void fork() override {}
+  void fork(std::int64_t) override {}
   void join() override {}
   void launch(const AttentionInputs&) override {}
   void launch(const RopePair&) override {}

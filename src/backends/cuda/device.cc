@@ -216,13 +216,15 @@ double CudaDevice::seconds_between(const Event& from, const Event& to) {
   return 1e-3 * static_cast<double>(ms);
 }
 
-void CudaDevice::fork() {
-  if (recording_) check(cudaEventRecord(forked_, gpu_.stream), "fork");
+void CudaDevice::fork(std::int64_t rows) {
+  constexpr std::int64_t kManyRows = 512;
+  has_branches_ = recording_ || rows >= kManyRows;
+  if (has_branches_) check(cudaEventRecord(forked_, gpu_.stream), "fork");
 }
 
 void CudaDevice::begin_branch() {
-  if (!recording_) return;
-  GLINT_CHECK(num_branches_ < kMostBranches, "a branch of a graph too many");
+  if (!has_branches_) return;
+  GLINT_CHECK(num_branches_ < kMostBranches, "a branch too many");
   cudaStream_t& other = branches_[num_branches_].stream;
   check(cudaStreamWaitEvent(other, forked_), "begin a branch");
   std::swap(gpu_.stream, other);
@@ -230,7 +232,7 @@ void CudaDevice::begin_branch() {
 }
 
 void CudaDevice::end_branch() {
-  if (!recording_) return;
+  if (!has_branches_) return;
   Branch& branch = branches_[num_branches_++];
   check(cudaEventRecord(branch.ended, gpu_.stream), "end a branch");
   std::swap(gpu_.stream, branch.stream);
@@ -238,7 +240,7 @@ void CudaDevice::end_branch() {
 }
 
 void CudaDevice::join() {
-  if (!recording_) return;
+  if (!has_branches_) return;
   for (; num_branches_ > 0; --num_branches_) {
     check(cudaStreamWaitEvent(gpu_.stream, branches_[num_branches_ - 1].ended), "join a branch");
   }

@@ -1,5 +1,5 @@
-// CudaDevice: one GPU, its memory, and the one stream that everything runs on, in order. In a graph
-// that is recorded, branches run beside it.
+// CudaDevice: one GPU, its memory, and the one stream that everything runs on, in order, with
+// branches beside it.
 #pragma once
 
 #include <array>
@@ -53,16 +53,16 @@ class CudaDevice final : public Device {
     check(cudaGetLastError(), "launch");
   }
 
-  // While a graph is recorded, what `launches` run is recorded as a branch beside all between
-  // fork() and join(), which waits for all branches: none may write what another touches. What was
-  // launched first finds room first. Otherwise in order.
+  // The launches are a branch beside all between fork() and join(), which waits for all branches:
+  // none may write what another touches. What was launched first finds room first. Of few `rows`
+  // it is one only while a graph is recorded: else the host would keep the device waiting.
   template <class Launches>
   void beside(Launches&& launches) {
     begin_branch();
     launches();
     end_branch();
   }
-  void fork();
+  void fork(std::int64_t rows);
   void join();
 
  private:
@@ -84,7 +84,7 @@ class CudaDevice final : public Device {
   std::array<Branch, kMostBranches> branches_;
   int num_branches_ = 0;  // since the last join
   cudaEvent_t forked_ = nullptr;
-  bool recording_ = false;
+  bool recording_ = false, has_branches_ = false;
   std::byte* staging_ = nullptr;  // pinned; small copies in pass through it
   std::size_t staged_ = 0;        // where the next one goes
   Event staged_half_[2];          // when each half was read
