@@ -174,6 +174,41 @@ TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {
   EXPECT_EQ(dotted.options.spec, "mtp:3") << dotted.error;
 }
 
+TEST(ServeDialect, members_of_own_json_can_be_flags) {
+  const Served served =
+      serve(Dialect::kVllm, words("m --default-chat-template-kwargs.enable_thinking false "
+                                  "--override-generation-config.temperature=0.5 "
+                                  "--override_generation_config.top_p 0.9 "
+                                  "--default_chat_template_kwargs.a_b.c text"));
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.default_chat_template_kwargs,
+            R"({"enable_thinking":false,"a_b":{"c":"text"}})");
+  EXPECT_EQ(served.options.override_generation_config, R"({"temperature":0.5,"top_p":0.9})");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --override-generation-config.top_p")).error,
+            "--override-generation-config.top_p needs a value");
+  EXPECT_EQ(
+      serve(Dialect::kVllm, words("m --override-generation-config 3 "
+                                  "--override-generation-config.top_p 1"))
+          .error,
+      "--override-generation-config is an integer, and --override-generation-config.top_p is a "
+      "member of it");
+}
+
+TEST(ServeDialect, the_model_as_its_own_draft_is_its_mtp_layer) {
+  EXPECT_EQ(
+      serve(Dialect::kVllm, {"m", "--speculative-config", R"({"method": "mtp", "model": "m"})"})
+          .options.spec,
+      "mtp:1");
+  EXPECT_EQ(serve(Dialect::kSglang, words("--model-path m --speculative-algorithm EAGLE "
+                                          "--speculative-draft-model-path m"))
+                .options.spec,
+            "mtp:3");
+  EXPECT_NE(serve(Dialect::kSglang, words("--model-path m --speculative-algorithm EAGLE "
+                                          "--speculative-draft-model-path d"))
+                .error,
+            "");
+}
+
 TEST(ServeDialect, json_that_is_none_is_refused) {
   EXPECT_EQ(serve(Dialect::kVllm, {"m", "--speculative-config", "{'method':'mtp'}"}).error,
             "--speculative-config: line 1, column 2: syntax error");

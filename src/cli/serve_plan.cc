@@ -80,9 +80,10 @@ Result<std::string> parser_name(std::string_view option, const std::string& name
                                 const char* by_default) {
   if (name == "auto" || name.empty()) return std::string(by_default);
   if (name == "none") return std::string();
+  if (name == "glm") return std::string("glm47");  // SGLang's
   if (name == "glm45" || name == "glm47") return name;
   return invalid(str("--", option, " ", quoted(name),
-                     " is not this model's format; use glm45, glm47, auto or none"));
+                     " is a format that is not read here; use glm45, glm47, auto or none"));
 }
 
 Result<std::vector<std::string>> read_keys(const ServeOptions& options, const ServeFacts& facts) {
@@ -212,7 +213,12 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
                          thinking->kind(), "; expected true or false"));
   }
   s.higher_priority_first = o.priority_order == "higher";
-  GLINT_TRY(s.parsers.reasoning, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));
+  // DeepSeek marks thoughts as GLM does.
+  const bool is_deepseek =
+      facts.config.model_type == "deepseek_v32" &&
+      contains({"deepseek_v3", "deepseek-v3", "deepseek_r1", "deepseek-r1"}, o.reasoning_parser);
+  GLINT_TRY(s.parsers.reasoning,
+            parser_name("reasoning-parser", is_deepseek ? "glm45" : o.reasoning_parser, "glm45"));
   GLINT_TRY(s.parsers.tools, parser_name("tool-call-parser", o.tool_call_parser, "glm47"));
   s.max_logprobs = max_logprobs(o, facts.config);
   s.defaults.stream_interval = o.stream_interval;

@@ -238,9 +238,20 @@ TEST(ServePlan, impossible_values_are_refused) {
   EXPECT_EQ(refusal(options), "--served-model-name is empty; give a name, or leave it out");
   options = tiny_options();
   options.reasoning_parser = "deepseek_r1";
-  EXPECT_EQ(refusal(options),
-            "--reasoning-parser \"deepseek_r1\" is not this model's format; use glm45, glm47, auto "
-            "or none");
+  EXPECT_EQ(
+      refusal(options),
+      "--reasoning-parser \"deepseek_r1\" is a format that is not read here; use glm45, glm47, "
+      "auto or none");
+}
+
+TEST(ServePlan, formats_have_the_names_of_other_servers) {
+  ServeOptions options = tiny_options();
+  options.tool_call_parser = "glm";  // SGLang's
+  EXPECT_EQ(plan_serve(options, {}, tiny_facts()).value().server.parsers.tools, "glm47");
+  options.reasoning_parser = "deepseek_v3";
+  ServeFacts facts = tiny_facts();
+  facts.config.model_type = "deepseek_v32";
+  EXPECT_EQ(plan_serve(options, {}, facts).value().server.parsers.reasoning, "glm45");
 }
 
 int pages(const ServeOptions& options) {

@@ -17,6 +17,7 @@ struct Finish {
   FinishReason reason = FinishReason::kStop;
   std::optional<std::string> stop_string = {};  // the one that ended it
   std::optional<TokenId> stop_id = {};          // likewise; not one of the model's own
+  bool on_stop_token = false;                   // the answer's last, the model's own or another
   bool called_tools = false;                    // unless it had to: finish_reason "tool_calls"
 };
 // "stop", "length", "tool_calls", "abort", "error": OpenAI's finish_reason.

@@ -168,8 +168,9 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
         static_cast<std::size_t>(event.usage.completion_tokens) - choice.tokens.size();
     std::vector<std::uint16_t>& experts = choice.routed_experts;
     experts.resize(experts.size() - std::min(experts.size(), rows * row_experts_));
-  } else if (event.stop_id && !is_models) {
-    finish.stop_id = event.stop_id;
+  } else if (event.stop_id) {
+    finish.on_stop_token = true;
+    if (!is_models) finish.stop_id = event.stop_id;
   }
   finish.called_tools =
       state.parser->num_tools() > 0 && request_.tools.choice != ToolUse::Choice::kNamed;

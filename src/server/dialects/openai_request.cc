@@ -53,16 +53,19 @@ void read_counts(RequestReader& r, ApiRequest& request) {
 }  // namespace
 
 void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
-                  const ParseContext& context, std::size_t most) {
+                  const ParseContext& context, std::size_t most, PromptKind kind) {
   r.describe(name, prompt_schema());
   const Json* member = r.find(name);
   if (!member) return;
   const auto wrong = [&](const std::string& why) {
-    r.fail(name, str(r.path(name), " ", why,
-                     "; expected a text, a list of texts, token ids, or lists of token ids below ",
-                     context.vocab_size));
+    const std::string tokens = str("token ids, or lists of token ids below ", context.vocab_size);
+    r.fail(name, str(r.path(name), " ", why, "; expected ",
+                     kind == PromptKind::kTokens ? tokens
+                     : kind == PromptKind::kText ? "a text or a list of texts"
+                                                 : "a text, a list of texts, " + tokens));
   };
   if (member->is_string()) {
+    if (kind == PromptKind::kTokens) return wrong("is a text");
     request.prompts.push_back({.text = member->as_string()});
     return;
   }
@@ -70,6 +73,7 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
   const Json::Array& items = member->as_array();
   if (items.empty()) return wrong("is empty");
   if (items[0].is_number()) {
+    if (kind == PromptKind::kText) return wrong("holds token ids");
     auto tokens = token_list(*member, context.vocab_size);
     if (!tokens) return wrong("holds what is no token id");
     request.prompts.push_back({.tokens = std::move(tokens)});
@@ -78,9 +82,9 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
   if (!r.is_within(name, *member, most, "items")) return;
   request.batch = true;
   for (const Json& item : items) {
-    if (item.is_string()) {
+    if (item.is_string() && kind != PromptKind::kTokens) {
       request.prompts.push_back({.text = item.as_string()});
-    } else if (item.is_array()) {
+    } else if (item.is_array() && kind != PromptKind::kText) {
       auto tokens = token_list(item, context.vocab_size);
       if (!tokens) return wrong("holds what is no token id");
       request.prompts.push_back({.tokens = std::move(tokens)});

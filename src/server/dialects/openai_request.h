@@ -13,9 +13,11 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
 // /apply-template.
 void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
-// "prompt": a text, texts, tokens, or lists of tokens, at most `most`; or nothing.
+// "prompt": one or a list of these, at most `most`; or nothing.
+enum class PromptKind { kAny, kText, kTokens };
 void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
-                  const ParseContext& context, std::size_t most = kMaxChoices);
+                  const ParseContext& context, std::size_t most = kMaxChoices,
+                  PromptKind kind = PromptKind::kAny);
 
 // Reads `body` with one of the functions above (or of another dialect).
 using ReadRequest = void (*)(RequestReader&, ApiRequest&, const ParseContext&);

@@ -222,7 +222,13 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
       {responses(R"("input": [{"type": "image"}])"), "input[0].type",
        "input[0].type is \"image\"; expected one of "
        "[\"message\",\"function_call\",\"function_call_output\",\"reasoning\"]"},
-      {generate(R"("input_ids": "x")"), "input_ids", "input_ids holds a text; expected token ids"},
+      {chat(R"("structured_outputs": {"choices": ["a"]})"), "structured_outputs",
+       "structured_outputs holds no constraint; give one of json, regex, choice, grammar, "
+       "json_object and structural_tag"},
+      {generate(R"("input_ids": "x")"), "input_ids",
+       "input_ids is a text; expected token ids, or lists of token ids below 1000"},
+      {generate(R"("text": [1])"), "text",
+       "text holds token ids; expected a text or a list of texts"},
       {generate(R"("text": "x", "sampling_params": {"max_new_tokens": -1})"),
        "sampling_params.max_new_tokens",
        "sampling_params.max_new_tokens is -1; it must be an integer from 0 to 2147483647"},

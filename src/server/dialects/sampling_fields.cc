@@ -226,6 +226,10 @@ void read_constraint(RequestReader& r, ApiRequest& request) {
     read_json_object(f, "json_object", request);
     read_json(f, "structural_tag", GrammarSpec::Kind::kStructuralTag, {"object", "string"},
               request);
+    if (f.reading() && !request.grammar && !f.find("json_object"))
+      r.fail("structured_outputs",
+             "structured_outputs holds no constraint; give one of json, regex, choice, grammar, "
+             "json_object and structural_tag");
   });
   read_schema(r, "guided_json", request);
   read_pattern(r, "guided_regex", GrammarSpec::Kind::kRegex, request);

@@ -48,7 +48,7 @@ Json finish_json(const Choice& choice) {
   Json out = Json::Object{{"type", name_of(finish.reason)}};
   if (finish.stop_string) {
     out.set("matched", *finish.stop_string);
-  } else if (finish.reason == FinishReason::kStop && !choice.tokens.empty()) {
+  } else if (finish.on_stop_token) {
     out.set("matched", choice.tokens.back());
   }
   return out;
@@ -88,15 +88,11 @@ void read_sampling_params(RequestReader& r, ApiRequest& request, const ParseCont
 
 // The fields that a list of prompts may have lists of, but for sampling_params.
 void read_own(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  read_prompts(r, "input_ids", request, context);
-  for (const Prompt& prompt : request.prompts)
-    if (!prompt.tokens) r.fail("input_ids", "input_ids holds a text; expected token ids");
+  read_prompts(r, "input_ids", request, context, kMaxChoices, PromptKind::kTokens);
   const bool has_ids = !request.prompts.empty();
   if (!has_ids) {
-    read_prompts(r, "text", request, context);
+    read_prompts(r, "text", request, context, kMaxChoices, PromptKind::kText);
     if (r.reading()) r.require("text");
-    for (const Prompt& prompt : request.prompts)
-      if (prompt.tokens) r.fail("text", "text holds token ids; send them as input_ids");
   }
   if (request.batch) {
     const char* name = has_ids ? "input_ids" : "text";

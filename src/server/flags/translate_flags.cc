@@ -77,6 +77,7 @@ class Translator {
   const FlagRule* find_rule(std::string_view name) const;
   const Option* find_own(std::string_view name) const;
   bool takes_json(std::string_view name) const;
+  bool is_member_of_json(std::string_view name) const;
   bool has_meaning(const std::string& group) const;
   Result<Json> group_in(const std::string& name, const Json& value, const std::string& shown) const;
   Status apply(const Setting& setting);
@@ -84,6 +85,7 @@ class Translator {
   Status switch_off(const Setting& given);
   Status apply_rule(const FlagRule& rule, const Setting& setting);
   Status apply_value(const FlagRule& rule, const Setting& setting);
+  Status set_member(const Setting& setting);
   Status apply_members(const std::string& name, const Json& value, const std::string& shown);
   Status read_config(const std::string& path);
   Status take(const Setting& setting, std::span<const std::string>& rest);
@@ -135,6 +137,11 @@ bool Translator::takes_json(std::string_view name) const {
   const FlagRule* rule = find_rule(name);
   const Option* option = find_own(rule == nullptr ? name : rule->target);
   return option != nullptr && option->value_name == "JSON";
+}
+
+bool Translator::is_member_of_json(std::string_view name) const {
+  const std::size_t dot = name.find('.');
+  return dot != name.npos && takes_json(name.substr(0, dot));
 }
 
 void Translator::ignore(const Setting& setting, std::string_view why) {
@@ -265,6 +272,7 @@ Status Translator::apply(const Setting& setting) {
     return apply_rule(*rule, setting);
   }
   const Option* option = find_own(setting.name);
+  if (option == nullptr && is_member_of_json(setting.name)) return set_member(setting);
   if (option == nullptr)
     return setting.name.starts_with("no-") ? switch_off(setting) : unknown(setting);
   // Under its own name: a letter is no long option.
@@ -273,6 +281,35 @@ Status Translator::apply(const Setting& setting) {
   } else {
     target_->push_back("--" + option->name);
   }
+  return Ok{};
+}
+
+// A member of an option of `glint serve` that takes JSON, beside those that it has.
+Status Translator::set_member(const Setting& setting) {
+  const std::string group = setting.name.substr(0, setting.name.find('.'));
+  const FlagRule* rule = find_rule(group);
+  const std::string option(rule != nullptr ? rule->target
+                                           : std::string_view(find_own(group)->name));
+  Json whole = Json::Object{};
+  for (const std::string& arg : *target_) {
+    const std::string begin = str("--", option, "=");
+    if (!arg.starts_with(begin)) continue;
+    GLINT_TRY(whole, parse_json(arg.substr(begin.size())).in("--" + option));
+    if (!whole.is_object())
+      return invalid(
+          str("--", option, " is ", whole.kind(), ", and ", setting.shown, " is a member of it"));
+  }
+  Json* at = &whole;
+  const std::size_t dot = setting.shown.find('.');
+  // A key keeps its underscores.
+  for (const std::string_view key : split(std::string_view(setting.shown).substr(dot + 1), '.')) {
+    if (!at->is_object()) *at = Json::Object{};
+    if (at->find(key) == nullptr) at->set(std::string(key), Json());
+    at = at->find(key);
+  }
+  Result<Json> value = parse_json(*setting.value);
+  *at = value.ok() ? std::move(value).value() : Json(*setting.value);
+  give(option, dump_json(whole), {.name = group, .shown = setting.shown.substr(0, dot)});
   return Ok{};
 }
 
@@ -381,8 +418,10 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
   Setting setting = given;
   const FlagRule* rule = find_rule(setting.name);
   const Option* option = find_own(setting.name);
-  if (rule == nullptr && option == nullptr) return apply(setting);  // --no-x, or unknown
-  const bool is_switch = rule != nullptr ? rule->takes == Takes::kSwitch : option->is_flag;
+  const bool is_member = rule == nullptr && option == nullptr && is_member_of_json(setting.name);
+  if (rule == nullptr && option == nullptr && !is_member) return apply(setting);  // --no-x, unknown
+  const bool is_switch =
+      !is_member && (rule != nullptr ? rule->takes == Takes::kSwitch : option->is_flag);
   const bool is_attached = is_switch || setting.value;  // takes no further word
   if (!is_attached) {
     if (rest.empty()) return invalid(str(setting.shown, " needs a value"));
@@ -473,6 +512,10 @@ void Translator::forget_overridden() {
 }
 
 Status Translator::finish_parts() {
+  // The model as its own draft is its MTP layer.
+  const std::vector<std::string>& model = positional_.empty() ? model_of_file_ : positional_;
+  const auto draft = speculation_.find("model");
+  if (draft != speculation_.end() && contains(model, draft->second)) speculation_.erase(draft);
   GLINT_TRY(const std::vector<std::string> speculation, arguments_of_speculation(speculation_));
   GLINT_TRY(const LayoutArguments layout, arguments_of_layout(dialect_, layout_));
   from_line_.insert(from_line_.end(), speculation.begin(), speculation.end());

@@ -35,10 +35,8 @@ void read_tokenize(RequestReader& r, TokenizeRequest& request, const ParseContex
   const bool is_chat = r.find("messages") != nullptr;
   if (is_chat || !r.reading()) read_conversation(r, request.api, context);
   if (!is_chat) {
-    read_prompts(r, "prompt", request.api, context, kMaxTexts);
+    read_prompts(r, "prompt", request.api, context, kMaxTexts, PromptKind::kText);
     if (r.reading()) r.require("prompt");
-    for (const Prompt& prompt : request.api.prompts)
-      if (prompt.tokens) r.fail("prompt", "prompt holds tokens already; expected texts");
   }
   if (is_chat) request.api.encoding.add_special_tokens = false;
   r.boolean("add_special_tokens", request.api.encoding.add_special_tokens);
@@ -108,13 +106,10 @@ void read_detokenize(RequestReader& r, DetokenizeRequest& request, const ParseCo
     return;
   }
   ApiRequest scratch;
-  read_prompts(r, "tokens", scratch, context, kMaxTexts);
+  read_prompts(r, "tokens", scratch, context, kMaxTexts, PromptKind::kTokens);
   r.require("tokens");
   request.batch = scratch.batch;
-  for (Prompt& prompt : scratch.prompts) {
-    if (!prompt.tokens) return r.fail("tokens", "tokens holds a text; expected token ids");
-    request.lists.push_back(std::move(*prompt.tokens));
-  }
+  for (Prompt& prompt : scratch.prompts) request.lists.push_back(std::move(*prompt.tokens));
 }
 
 void detokenize(ServerCore& core, const Json& json, Reply reply) {

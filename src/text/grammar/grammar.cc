@@ -16,7 +16,7 @@
 #include "text/grammar/structural_tag.h"
 
 // xgrammar's messages come here (tools/setup.sh builds it so). Its warnings, "X is not supported;
-// ignoring X", are errors: no part of a schema is ignored silently.
+// ignoring X", are errors, without what is not true then: no part of a schema is ignored silently.
 namespace xgrammar {
 
 constexpr int kWarning = 2;
@@ -27,9 +27,13 @@ constexpr int kWarning = 2;
 
 void LogMessageImpl(const std::string& file, int, int level, const std::string& message) {
   const bool is_compiling = !file.ends_with("grammar_matcher.cc");
-  // Cut before the part that is not true.
-  if (level >= kWarning && is_compiling)
-    throw std::runtime_error(message.substr(0, message.find("; ignoring ")));
+  if (level < kWarning || !is_compiling) return;
+  std::string text = message;
+  for (const char* untrue : {"; ignoring ", "; falling back", ". It is ignored"})
+    text = text.substr(0, text.find(untrue));
+  if (const std::size_t ignored = text.find(" is ignored"); ignored != text.npos)
+    text = text.substr(0, ignored) + " is not supported";
+  throw std::runtime_error(text);
 }
 
 }  // namespace xgrammar
@@ -289,8 +293,11 @@ Result<xgrammar::Grammar> checked_regex(const std::string& expression, const std
   try {
     return xgrammar::Grammar::FromRegex(whole);
   } catch (const std::exception& error) {
+    const Error of_whole = grammar_error(error.what());
+    // A fault in the grammar made of it has a place in that.
+    if (of_whole.message.starts_with("EBNF")) return invalid("the expression cannot be read");
     xgrammar::Grammar::FromRegex(expression);
-    return grammar_error(error.what());
+    return of_whole;
   }
 }
 
@@ -362,6 +369,23 @@ Result<xgrammar::Grammar> calls_grammar(const GrammarSpec& spec) {
   return tag_grammar(tag);
 }
 
+// Errors name the function.
+Result<xgrammar::Grammar> strict_calls_grammar(const GrammarSpec& spec) {
+  try {
+    return calls_grammar(spec);
+  } catch (const std::exception& of_all) {
+    for (const ToolSpec& tool : spec.tools) {
+      try {
+        GLINT_TRY_STATUS(calls_grammar({.kind = spec.kind, .tools = {tool}}));
+      } catch (const std::exception& error) {
+        return invalid(str("parameters of function ", quoted(tool.name), ": ",
+                           grammar_error(error.what()).message));
+      }
+    }
+    return grammar_error(of_all.what());
+  }
+}
+
 std::optional<xgrammar::Grammar> try_calls_grammar(const GrammarSpec& spec) {
   try {
     Result<xgrammar::Grammar> grammar = calls_grammar(spec);
@@ -418,7 +442,7 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec) {
     }
     case Kind::kToolCalls: {
       GLINT_TRY(xgrammar::Grammar calls,
-                spec.lenient ? lenient_calls_grammar(spec) : calls_grammar(spec));
+                spec.lenient ? lenient_calls_grammar(spec) : strict_calls_grammar(spec));
       if (!spec.instead) return calls;
       GLINT_TRY(xgrammar::Grammar instead, grammar_of(*spec.instead));
       return xgrammar::Grammar::Union({std::move(calls), std::move(instead)});

@@ -73,6 +73,34 @@ TEST(GrammarSchema, a_format_beside_other_rules_requires_nothing) {
             R"({"type":"string","format":"","maxLength":9})");
 }
 
+TEST(GrammarSchema, lengths_that_a_format_has_by_itself_are_left_out) {
+  EXPECT_EQ(prepared(R"({"type":"string","format":"uri","minLength":1})"),
+            R"({"type":"string","format":"uri"})");
+  EXPECT_EQ(prepared(R"({"type":"string","minLength":36,"format":"uuid","maxLength":40})"),
+            R"({"type":"string","format":"uuid"})");
+  EXPECT_NE(prepared(R"({"type":"string","format":"date","maxLength":10})").find("pattern"),
+            std::string::npos);
+}
+
+TEST(GrammarSchema, multiples_and_first_items_are_what_the_compiler_takes) {
+  EXPECT_EQ(prepared(R"({"type":"integer","minimum":0,"multipleOf":1})"),
+            R"({"type":"integer","minimum":0})");
+  EXPECT_EQ(prepared(R"({"items":{"type":"integer","maximum":9,"multipleOf":3}})"),
+            "at \"/items\": \"multipleOf\" beside \"maximum\" is not supported");
+  EXPECT_EQ(prepared(R"({"prefixItems":[{"type":"null"},{"type":"null"}],"maxItems":1})"),
+            R"({"prefixItems":[{"type":"null"}],"maxItems":1,"type":"array"})");
+}
+
+TEST(GrammarSchema, properties_that_are_counted_differ) {
+  EXPECT_EQ(prepared(R"({"properties":{"a":{}},"minProperties":2})"),
+            "\"minProperties\" is 2, more than the \"properties\" that are described");
+  EXPECT_EQ(prepared(R"({"additionalProperties":{},"minProperties":2})"),
+            "\"minProperties\" is 2, and names that are not \"required\" may come twice");
+  EXPECT_EQ(prepared(R"({"propertyNames":{"enum":["a","b"]},"minProperties":2})"),
+            R"({"minProperties":2,"type":"object","properties":{"a":{},"b":{}},)"
+            R"("additionalProperties":false})");
+}
+
 TEST(GrammarSchema, a_pattern_of_characters_in_a_row_has_a_length) {
   EXPECT_EQ(prepared(R"({"type":"string","maxLength":64,"minLength":2,"pattern":"^[a-z]\\w*$"})"),
             R"x({"type":"string","pattern":"(?:[a-z]\\w{1,63})"})x");

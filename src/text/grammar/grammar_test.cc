@@ -32,6 +32,25 @@ TEST(Grammar, every_text_is_valid_under_its_schema) {
   }
 }
 
+TEST(Grammar, texts_of_a_format_are_of_it) {
+  const auto may_be = [](const char* format, const char* text) {
+    const std::string schema = str(R"({"type":"string","format":")", format, R"("})");
+    return allowed({.kind = Kind::kJsonSchema, .text = schema}, str('"', text, '"'));
+  };
+  for (const char* date : {"2026-02-28", "2024-02-29", "2000-02-29", "1999-12-31", "2026-06-30"})
+    EXPECT_TRUE(may_be("date", date)) << date;
+  for (const char* date : {"2026-02-29", "1900-02-29", "2026-06-31", "2026-13-01", "2026-01-00"})
+    EXPECT_FALSE(may_be("date", date)) << date;
+  EXPECT_TRUE(may_be("date-time", "2026-06-30T23:59:59.25+02:00"));
+  EXPECT_FALSE(may_be("date-time", "2026-06-31T23:59:59Z"));
+  for (const char* address : {"0.0.0.0", "255.249.199.90"})
+    EXPECT_TRUE(may_be("ipv4", address)) << address;
+  for (const char* address : {"1.2.3.097", "256.1.1.1", "1.2.3"})
+    EXPECT_FALSE(may_be("ipv4", address)) << address;
+  EXPECT_TRUE(may_be("email", "a.b@c-d.org"));
+  EXPECT_FALSE(may_be("email", "a@b"));
+}
+
 TEST(Grammar, json_objects) {
   Random random(2);
   int complete = 0;
@@ -272,8 +291,9 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_TRUE(step.ends_with("multipleOf is not supported for type:number")) << step;
   EXPECT_NE(schema(R"({"type":"string","pattern":"a","minLength":3})").find("minLength"),
             std::string::npos);
-  EXPECT_NE(schema(R"({"oneOf":[{"type":"number"},{"type":"integer"}]})").find("oneOf"),
-            std::string::npos);
+  EXPECT_EQ(
+      schema(R"({"oneOf":[{"type":"number"},{"type":"integer"}]})"),
+      "oneOf with overlapping or non-provably-disjoint branches cannot be represented exactly");
   EXPECT_NE(schema(R"({"type":"nothing"})").find("nothing"), std::string::npos);
   EXPECT_NE(schema("false").find("false"), std::string::npos);
   const auto expression = [](const char* text) {
@@ -283,7 +303,17 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_NE(expression("(?=a)b").find("ookahead"), std::string::npos);
   EXPECT_NE(expression("a\\bb").find("boundary"), std::string::npos);
   EXPECT_NE(expression("(a)\\1").find("ackreference"), std::string::npos);
+  for (const char* anchored : {"a^b", "a$b", "^(a$|b)"})
+    EXPECT_EQ(expression(anchored).find("gnor"), std::string::npos) << expression(anchored);
   EXPECT_NE(expression("a^b"), "");
+  for (const char* unread : {"*a", "a{3,1}"})
+    EXPECT_EQ(expression(unread), "the expression cannot be read");
+  const Json parameters = parse_json(R"({"type":"object","properties":{
+      "step":{"type":"number","multipleOf":0.5}}})")
+                              .value();
+  const std::string tools =
+      error_of({.kind = Kind::kToolCalls, .tools = {{"f", Json::Object{}}, {"g", parameters}}});
+  EXPECT_TRUE(tools.starts_with("parameters of function \"g\": ")) << tools;
   EXPECT_NE(expression("a)(b").find("position 2: Unmatched ')'"), std::string::npos);
   EXPECT_NE(expression("^ab[$").find("position 6"), std::string::npos);
   EXPECT_NE(schema(R"({"type":"string","pattern":"a)(b"})"), "");

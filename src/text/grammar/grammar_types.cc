@@ -19,18 +19,45 @@ constexpr std::int64_t kMaxRepetitions = 5000;  // of items or properties
 constexpr std::int64_t kMaxMinLength = 256;     // the most that strings can be asked for
 constexpr std::int64_t kNoLimit = 1 << 30;
 
-// Formats that have a grammar of their own.
-const Keywords& formats() {
-  static const Keywords names = {"date", "time",          "date-time",   "duration",
-                                 "ipv4", "ipv6",          "hostname",    "uuid",
-                                 "uri",  "uri-reference", "uri-template"};
-  return names;
-}
+// A format that is followed: by a grammar of the compiler, or by a pattern.
+struct Format {
+  std::string_view name;
+  std::string pattern = {};
+  std::int64_t least = 1, most = kNoLimit;  // characters that its texts have
+};
 
-// E-mail addresses without quotes: the compiler's own grammar would break the JSON around them.
-constexpr const char* kEmail =
-    "^[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
-    "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+$";
+// Null: it requires nothing.
+const Format* find_format(std::string_view name) {
+  // Without quotes: the compiler's own grammar would break the JSON around them.
+  static const std::string email =
+      "[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
+      "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+";
+  // Days that there are, and numbers without zeros before them: the compiler's own take others.
+  static const std::string date =
+      "([1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|"
+      "(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|"
+      "([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)-02-29)";
+  static const std::string time =
+      "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?"
+      "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
+  static const std::string octet = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+  static const std::vector<Format> formats = {
+      {"email", str('^', email, '$')},
+      {"date", str('^', date, '$'), 10, 10},
+      {"date-time", str('^', date, 'T', time, '$')},
+      {"ipv4", str("^(", octet, "\\.){3}", octet, '$'), 7, 15},
+      {"uuid", "", 36, 36},
+      {"time"},
+      {"duration"},
+      {"ipv6"},
+      {"hostname"},
+      {"uri"},
+      {"uri-reference", "", 0},
+      {"uri-template", "", 0},
+  };
+  const auto found = std::ranges::find(formats, name, &Format::name);
+  return found == formats.end() ? nullptr : &*found;
+}
 
 Status give_type(Json& schema, const std::string& path) {
   if (const Json* type = schema.find("type")) {
@@ -98,6 +125,21 @@ Status bound_numbers(Json& schema, const std::string& path) {
   return Ok{};
 }
 
+// All whole numbers are multiples of one; the compiler knows no other multiples within limits.
+Status prepare_multiples(Json& schema, const std::string& path) {
+  const Json* step = schema.find("multipleOf");
+  if (!step || is_type(schema, "number")) return Ok{};
+  if (*step == Json(1)) {
+    std::erase_if(schema.as_object(),
+                  [](const Json::Member& one) { return one.first == "multipleOf"; });
+    return Ok{};
+  }
+  for (const char* limit : {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"})
+    if (schema.find(limit))
+      return schema_error(path, str("\"multipleOf\" beside ", quoted(limit), " is not supported"));
+  return Ok{};
+}
+
 // Between two limits the compiler's numbers have at most six decimals; where there is no such
 // number, its grammar is that of the empty text.
 Status check_numbers_between(const Json& schema, const std::string& path) {
@@ -131,19 +173,31 @@ Status prepare_pattern(std::string& pattern, std::string_view filler, const std:
   return Ok{};
 }
 
+void drop_lengths(Json& schema) {
+  std::erase_if(schema.as_object(), [](const Json::Member& one) {
+    return one.first == "minLength" || one.first == "maxLength";
+  });
+}
+
 Status prepare_string(Json& schema, const std::string& path, std::string_view pattern_filler) {
   GLINT_TRY_STATUS(check_count(schema, "minLength", path, kMaxMinLength));
   GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
   if (const Json* format = schema.find("format")) {
     if (!format->is_string())
       return schema_error(path, str("\"format\" is ", format->kind(), " where a name belongs"));
-    const bool alone =
-        !schema.find("pattern") && !schema.find("minLength") && !schema.find("maxLength");
-    const bool is_email = alone && *format == Json("email");
-    const bool is_known = alone && contains(formats(), format->as_string());
-    // Other formats, and those beside rules for the text, are annotations: they require nothing.
-    if (is_email) schema.set("pattern", kEmail);
-    if (!is_known) schema.set("format", "");
+    const Format* known = find_format(format->as_string());
+    const auto limit = [&](const char* name, std::int64_t otherwise) {
+      const Json* found = schema.find(name);
+      return found ? found->as_int() : otherwise;
+    };
+    // Others, and those beside rules for the text that they do not keep by themselves, are
+    // annotations: they require nothing.
+    const bool is_kept = known && !schema.find("pattern") &&
+                         limit("minLength", 0) <= known->least &&
+                         limit("maxLength", kNoLimit) >= known->most;
+    if (is_kept) drop_lengths(schema);
+    if (is_kept && !known->pattern.empty()) schema.set("pattern", known->pattern);
+    if (!is_kept || !known->pattern.empty()) schema.set("format", "");
   }
   const Json* pattern = schema.find("pattern");
   if (!pattern) return Ok{};
@@ -159,9 +213,7 @@ Status prepare_string(Json& schema, const std::string& path, std::string_view pa
                                     " beside this \"pattern\" is not supported; say it in the "
                                     "pattern, as in \"^[a-z]{2,9}$\""));
     text = *std::move(limited);
-    std::erase_if(schema.as_object(), [](const Json::Member& one) {
-      return one.first == "minLength" || one.first == "maxLength";
-    });
+    drop_lengths(schema);
   }
   GLINT_TRY_STATUS(prepare_pattern(text, pattern_filler, path, "pattern"));
   schema.set("pattern", whole_text_pattern(text, pattern_filler));
@@ -182,6 +234,11 @@ Status prepare_array(Json& schema, const std::string& path) {
   } else if (!items && !schema.find("prefixItems")) {
     schema.set("items", Json(Json::Object{}));
   }
+  // Of the first items there are as many as may come.
+  const Json* most = schema.find("maxItems");
+  Json* first = schema.find("prefixItems");
+  if (most && first && first->is_array() && std::ssize(first->as_array()) > most->as_int())
+    first->as_array().resize(static_cast<std::size_t>(most->as_int()));
   return Ok{};
 }
 
@@ -200,10 +257,11 @@ Status check_patterns(const Json& names, const std::string& path) {
   return Ok{};
 }
 
-// Required properties whose names are of an "enum": all of these are properties.
+// Properties that must come, with names of an "enum": all of these are properties.
 void list_names(Json& schema, const Json& root) {
   const Json *names = schema.find("propertyNames"), *other = schema.find("additionalProperties");
-  if (!names || !names->is_object() || !schema.find("required") || schema.find("properties") ||
+  if (!names || !names->is_object() || schema.find("properties") ||
+      (!schema.find("required") && !schema.find("minProperties")) ||
       schema.find("patternProperties") || (other && *other == Json(false)))
     return;
   std::string path;
@@ -243,6 +301,19 @@ Status add_required(Json& schema, const std::string& path) {
   return Ok{};
 }
 
+// A name that is not required may come twice, and is one property then.
+Status check_different(const Json& schema, bool is_open, const std::string& path) {
+  const Json* least = schema.find("minProperties");
+  if (!least) return Ok{};
+  const Json *required = schema.find("required"), *described = schema.find("properties");
+  const std::int64_t sure = required ? std::ssize(required->as_array()) : 0;
+  const std::int64_t all = described ? std::ssize(described->as_object()) : 0;
+  if (least->as_int() <= (is_open ? std::max<std::int64_t>(sure, 1) : all)) return Ok{};
+  return schema_error(path, str("\"minProperties\" is ", least->as_int(),
+                                is_open ? ", and names that are not \"required\" may come twice"
+                                        : ", more than the \"properties\" that are described"));
+}
+
 Status prepare_object(Json& schema, const Json& root, const std::string& path,
                       std::string_view pattern_filler) {
   GLINT_TRY_STATUS(check_count(schema, "minProperties", path, kMaxRepetitions));
@@ -278,7 +349,11 @@ Status prepare_object(Json& schema, const Json& root, const std::string& path,
       !has("additionalProperties")) {
     schema.set("additionalProperties", true);
   }
-  return add_required(schema, path);
+  GLINT_TRY_STATUS(add_required(schema, path));
+  other =
+      schema.find(has("additionalProperties") ? "additionalProperties" : "unevaluatedProperties");
+  return check_different(schema, has("patternProperties") || (other && *other != Json(false)),
+                         path);
 }
 
 }  // namespace
@@ -287,6 +362,7 @@ Status prepare_types(Json& schema, const Json& root, const std::string& path,
                      std::string_view pattern_filler) {
   GLINT_TRY_STATUS(give_type(schema, path));
   GLINT_TRY_STATUS(bound_numbers(schema, path));
+  GLINT_TRY_STATUS(prepare_multiples(schema, path));
   if (is_type(schema, "number")) {
     GLINT_TRY_STATUS(check_numbers_between(schema, path));
   }
