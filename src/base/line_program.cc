@@ -64,6 +64,15 @@ Error LineProgram::fail(const std::string& why) {
   return unavailable(str(quoted(command_), " ", why));
 }
 
+Status LineProgram::check_silence() {
+  constexpr int kMoment = 100;  // milliseconds
+  pollfd one = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
+  if (failed_ || (read_.empty() && ::poll(&one, 1, kMoment) <= 0)) return Ok{};
+  char byte;
+  const bool has_ended = read_.empty() && ::recv(socket_.get(), &byte, 1, MSG_PEEK) <= 0;
+  return has_ended ? Status(Ok{}) : fail("has written more than a line for a line");
+}
+
 Result<std::string> LineProgram::ask(std::string_view line, double seconds,
                                      const std::function<bool()>& goes_on) {
   if (failed_) return fail("has failed before");

@@ -30,6 +30,10 @@ class LineProgram {
   Result<std::string> ask(std::string_view line, double seconds,
                           const std::function<bool()>& goes_on = {});
 
+  // After the last of some questions: fails if more comes within a moment. Then a line was too much
+  // before, and each answer may have been that to another question.
+  Status check_silence();
+
  private:
   LineProgram(std::string command, OwnedFd socket, pid_t pid);
   Error fail(const std::string& why);

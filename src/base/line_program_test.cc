@@ -34,6 +34,10 @@ TEST(LineProgram, failures_name_the_command) {
   LineProgram talks = LineProgram::start("read -r x; printf '1\n2\n'; sleep 100").value();
   EXPECT_EQ(talks.ask("x", 60).value(), "1");
   EXPECT_FALSE(talks.ask("y", 60).ok());
+  LineProgram banner = LineProgram::start("echo 0; while read -r x; do echo $x; done").value();
+  EXPECT_FALSE(banner.ask("x", 60).ok() && banner.check_silence().ok());
+  LineProgram quiet = LineProgram::start("read -r x; echo $x").value();
+  EXPECT_TRUE(quiet.ask("x", 60).ok() && quiet.check_silence().ok());
   LineProgram late = LineProgram::start("sleep 100").value();
   EXPECT_EQ(late.ask("x", 60, [] { return false; }).error().message,
             "\"sleep 100\" is not waited for any more");

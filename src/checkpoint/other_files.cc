@@ -40,9 +40,16 @@ std::vector<std::string> files_to_copy(const std::string& dir) {
   return names;
 }
 
-Status copy_other_files(const std::string& from, const std::string& to) {
-  for (const std::string& name : files_to_copy(from)) {
-    GLINT_TRY(const std::string contents, read_file(str(from, "/", name), kMaxCopiedFile));
+Result<OtherFiles> read_other_files(const std::string& dir) {
+  OtherFiles files;
+  for (const std::string& name : files_to_copy(dir)) {
+    GLINT_TRY(files[name], read_file(str(dir, "/", name), kMaxCopiedFile));
+  }
+  return files;
+}
+
+Status write_other_files(const OtherFiles& files, const std::string& to) {
+  for (const auto& [name, contents] : files) {
     const std::string path = str(to, "/", name);
     std::error_code error;  // writing will say it
     fs::create_directories(fs::path(path).parent_path(), error);

@@ -1,6 +1,7 @@
 // The files of a checkpoint that a checkpoint made from it has as well.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,11 @@ namespace glint {
 // are stored. Names relative to `dir`.
 std::vector<std::string> files_to_copy(const std::string& dir);
 
-// Copies them to the directory `to`, synced.
-Status copy_other_files(const std::string& from, const std::string& to);
+// They themselves, by name.
+using OtherFiles = std::map<std::string, std::string>;
+Result<OtherFiles> read_other_files(const std::string& dir);
+
+// Writes them to the directory `to`, synced.
+Status write_other_files(const OtherFiles& files, const std::string& to);
 
 }  // namespace glint

@@ -149,6 +149,7 @@ class Run {
         trainer_,
         Trainer::open({.model = layout.model, .adamw = options_.optimizer.adamw(), .peers = peers_},
                       std::move(layout.backends), {}, std::move(opened)));
+    if (peers_.is_first()) note_untrained(trainer_->model(), cli_);
     GLINT_TRY_STATUS(read_data(resolved.dir));
     // Whole examples first: a product such as 0.07 * 100 lies above what it stands for.
     const auto count = static_cast<double>(data_.sequences.size());

@@ -30,6 +30,7 @@ Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool r
                                      .peers = peers_,
                                      .gathers = answers_beside()},
                                     std::move(layout.backends), {}, std::move(opened)));
+  if (peers_.is_first()) note_untrained(trainer_->model(), cli_);
   if (!restore) return Json();
   return trainer_->restore(dir);
 }

@@ -46,6 +46,7 @@ Result<GrpoPrompts> read_grpo_prompts(const GrpoCommandOptions& options, const s
                             .label_key = options.label_key,
                             .apply_chat_template = options.apply_chat_template,
                             .has_remote = options.has_remote(),
+                            .is_remote = options.rm_type == kRemoteRule,
                             .prepare = [&](const Json& messages, const Json& tools) {
                               return read_chat_messages(messages, tools, config.vocab_size);
                             }};

@@ -74,6 +74,10 @@ void note_unused(const std::string& dir, const std::vector<std::string>& unused,
   if (!unused.empty()) cli.console.note("warning: " + describe_unused(dir, unused, fate));
 }
 
+void note_untrained(const LoadedModel& model, Cli& cli) {
+  note_unused(model.options().dir, model.load_stats().unused, cli, "neither trained nor saved");
+}
+
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
                                                 DecoratedBackend backend, Cli& cli,
                                                 std::optional<OpenedModel> opened) {

@@ -87,6 +87,8 @@ Result<BackendOptions> backend_options(const ComputeOptions& options, const Cli&
 // Warns of tensors of `dir` that its configuration leaves out.
 void note_unused(const std::string& dir, const std::vector<std::string>& unused, Cli& cli,
                  std::string_view fate = "not used");
+// Warns so of a model that is trained, and saved without them.
+void note_untrained(const LoadedModel& model, Cli& cli);
 
 // Loads onto `backend`, with a progress bar. `opened`: the model, if it has been looked at already.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,

@@ -172,6 +172,7 @@ RemoteGrader command_grader(const std::string& command, double seconds) {
       GLINT_TRY(const std::string line, (*program)->ask(question_of(answer), left, goes_on));
       GLINT_TRY(rewards.emplace_back(), number_of(quoted(command), line, key));
     }
+    GLINT_TRY_STATUS((*program)->check_silence());
     return rewards;
   };
 }

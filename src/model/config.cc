@@ -315,6 +315,20 @@ std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig&
   return ids;
 }
 
+void leave_out_unused_layers(const ModelConfig& config, Json& json) {
+  if (config.num_unused_mtp_layers == 0) return;
+  json.set("num_nextn_predict_layers", config.num_nextn_predict_layers);
+  const auto most = static_cast<std::size_t>(config.num_layers_with_mtp());
+  for (const char* key : {"mlp_layer_types", "indexer_types", "index_topk_pattern"}) {
+    Json* of_layers = json.find(key);
+    if (!of_layers) continue;
+    if (of_layers->is_string()) *of_layers = of_layers->as_string().substr(0, most);
+    if (!of_layers->is_array()) continue;
+    Json::Array& list = of_layers->as_array();
+    list.resize(std::min(list.size(), most));
+  }
+}
+
 bool same_model(ModelConfig a, ModelConfig b) {
   for (ModelConfig* config : {&a, &b}) {
     config->model_type.clear();

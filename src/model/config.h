@@ -109,6 +109,9 @@ Result<ModelConfig> parse_config(const Json& json);
 // `path` is config.json.
 Result<ModelConfig> read_config(const std::string& path);
 
+// A config.json of the model without its unused MTP layers, from one of all.
+void leave_out_unused_layers(const ModelConfig& config, Json& json);
+
 // Sampling defaults of generation_config.json. What the file does not say stays at its default
 // here.
 struct GenerationConfig {

@@ -19,9 +19,8 @@ constexpr std::string_view kIgnoredSuffixes[] = {
     ".input_scale", ".input_global_scale", ".output_scale",       ".k_scale",
     ".v_scale",     ".weight_shape",       ".rotary_emb.inv_freq"};
 
-// A model with tied embeddings that ships its head is run with that.
 std::vector<ModelTensor> tensors_in_use(ModelConfig config, const Checkpoint& checkpoint) {
-  if (checkpoint.has_weight("lm_head")) config.tie_word_embeddings = false;
+  keep_own_head(config, checkpoint);
   return model_tensors(std::move(config), checkpoint.source());
 }
 
@@ -161,6 +160,10 @@ class Taker {
 };
 
 }  // namespace
+
+void keep_own_head(ModelConfig& config, const Checkpoint& checkpoint) {
+  if (checkpoint.has_weight("lm_head")) config.tie_word_embeddings = false;
+}
 
 Status Inventory::check_complete(const std::string& name, bool with_mtp) const {
   if ((with_mtp ? faults.size() : num_main_faults) > 0) return invalid(faults[0]);

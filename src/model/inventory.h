@@ -40,6 +40,9 @@ struct Inventory {
 // programs saved often lack all of it.
 bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source);
 
+// A model with tied embeddings that ships its head is run with that, as transformers runs it.
+void keep_own_head(ModelConfig& config, const Checkpoint& checkpoint);
+
 // The tensors that `config` implies, without the MTP layer's where `source` has none of them.
 std::vector<ModelTensor> model_tensors(ModelConfig config, const TensorSource& source);
 

@@ -30,6 +30,7 @@ Result<OpenedModel> open_model(const std::string& path, ModelFiles files) {
   if (files == ModelFiles::kAll ||
       (files == ModelFiles::kIfStored && SafetensorsSource::any_in(path))) {
     GLINT_TRY(model.checkpoint, Checkpoint::open(path));
+    keep_own_head(model.config, *model.checkpoint);
   }
   return model;
 }

@@ -23,11 +23,9 @@ class Finder {
       GLINT_TRY_STATUS(fill(weights_.slices.emplace_back(), slice));
     }
     const bool needs_head = !options_.partition || options_.partition->is_last();
-    if (needs_head &&
-        !weights_.lm_head) {  // tied, but a head that is there all the same is the one to use
-      const char* name = checkpoint_.has_weight("lm_head") ? "lm_head" : "model.embed_tokens";
+    if (needs_head && !weights_.lm_head) {  // tied
       const ModelTensor& embedding = weights_.tensors.front();
-      GLINT_TRY(Weight head, stored(embedding, name));
+      GLINT_TRY(Weight head, stored(embedding, "model.embed_tokens"));
       filling_ = &weights_;
       head.id = id_of(embedding);
       GLINT_TRY(weights_.lm_head, cut(head, embedding, 0));

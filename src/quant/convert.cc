@@ -352,7 +352,8 @@ Status Conversion::State::save_manifest() const {
 }
 
 Status Conversion::State::add_other_files() const {
-  GLINT_TRY_STATUS(copy_other_files(options.source, partial));
+  GLINT_TRY(const OtherFiles others, read_other_files(options.source));
+  GLINT_TRY_STATUS(write_other_files(others, partial));
   const auto add = [&](const char* name, const std::string& contents) {
     return write_file_atomic(str(partial, "/", name), contents);
   };

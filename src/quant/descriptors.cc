@@ -46,21 +46,6 @@ Json compressed_tensors_config(const std::vector<std::string>& excludes) {
                       {"global_compression_ratio", nullptr}};
 }
 
-// MTP layers after the first are not written.
-void leave_out_unused_layers(const ModelConfig& config, Json& json) {
-  if (config.num_unused_mtp_layers == 0) return;
-  json.set("num_nextn_predict_layers", config.num_nextn_predict_layers);
-  const auto most = static_cast<std::size_t>(config.num_layers_with_mtp());
-  for (const char* key : {"mlp_layer_types", "indexer_types", "index_topk_pattern"}) {
-    Json* of_layers = json.find(key);
-    if (!of_layers) continue;
-    if (of_layers->is_string()) *of_layers = of_layers->as_string().substr(0, most);
-    if (!of_layers->is_array()) continue;
-    Json::Array& list = of_layers->as_array();
-    list.resize(std::min(list.size(), most));
-  }
-}
-
 Status check_readable(const std::vector<std::string>& excludes,
                       const std::vector<ModelTensor>& table, const std::vector<bool>& quantized) {
   for (const ServingEngine engine : kServingEngines) {

@@ -66,10 +66,6 @@ class RowReader {
       return invalid(str("the prompt has ", out.ids.size(), " tokens; at most ",
                          options_.max_prompt_tokens, " leave room for an answer"));
     }
-    const Json* const label = row.find(options_.label_key);
-    if (!label) return invalid(str("has no ", quoted(options_.label_key)));
-    GLINT_TRY(out.label, label_of(*label));
-    out.given_label = *label;
     const Json* const metadata = row.find("metadata");
     const Json* const type = metadata ? metadata->find("rm_type") : nullptr;
     if (type && !type->is_null() && *type != Json("")) {
@@ -83,6 +79,16 @@ class RowReader {
         return invalid("metadata.rm_type is remote_rm; give --rm-url URL or --rm-command CMD");
       }
     }
+    const Json* const label = row.find(options_.label_key);
+    if (label) out.given_label = *label;
+    // Another program gets it as it is.
+    if (out.rm_type.empty() ? options_.is_remote : out.rm_type == kRemoteRule) {
+      const bool is_text = out.given_label.is_string();
+      out.label = is_text ? out.given_label.as_string() : dump_json(out.given_label);
+      return out;
+    }
+    if (!label) return invalid(str("has no ", quoted(options_.label_key)));
+    GLINT_TRY(out.label, label_of(*label));
     return out;
   }
 

@@ -37,11 +37,13 @@ struct PromptDataOptions {
   bool apply_chat_template = false;
   int max_prompt_tokens = 0;  // longer prompts are refused
   bool has_remote = false;    // another program grades rows of remote_rm
+  bool is_remote = false;     // and those without an rm_type
   // Makes messages with `tools` (null: none) ready for the template; empty: they are.
   std::function<Result<Json>(const Json& messages, const Json& tools)> prepare = {};
 };
 
-// Rows {"prompt": text or messages, "label": text or number, "metadata": {"rm_type": R}, "tools":
+// Rows {"prompt": text or messages, "label": text or number (for another program: anything, or
+// nothing), "metadata": {"rm_type": R}, "tools":
 // functions, "chat_template_kwargs": what the template gets beside messages and tools}; blank lines
 // are skipped, other members ignored. A wrong row is named by its line.
 Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options);

@@ -16,7 +16,8 @@ class PromptData : public testing::Test {
     return read_train_prompts({.path = dir_.write("rows.jsonl", contents) + slice,
                                .dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny"),
                                .apply_chat_template = template_too,
-                               .max_prompt_tokens = 100});
+                               .max_prompt_tokens = 100,
+                               .is_remote = is_remote_});
   }
   void expect_refused(const std::string& contents, const std::string& words) {
     const auto read_in = read(contents);
@@ -25,6 +26,7 @@ class PromptData : public testing::Test {
   }
 
   const TestDir dir_;
+  bool is_remote_ = false;
 };
 
 TEST_F(PromptData, TextsMessagesAndLabels) {
@@ -90,6 +92,20 @@ TEST_F(PromptData, Slices) {
   EXPECT_FALSE(read(contents, "@[4:4]").ok());
   EXPECT_FALSE(read(contents, "@[a:b]").ok());
   EXPECT_FALSE(read(contents, "@[1]").ok());
+}
+
+TEST_F(PromptData, AnotherProgramGetsLabelsAsTheyAre) {
+  const std::string contents =
+      "{\"prompt\": \"x\"}\n{\"prompt\": \"x\", \"label\": null}\n"
+      "{\"prompt\": \"x\", \"label\": {\"a\": [1]}}\n{\"prompt\": \"x\", \"label\": \"t\"}\n";
+  EXPECT_FALSE(read(contents).ok());
+  is_remote_ = true;
+  const std::vector<TrainPrompt> rows = read(contents).value();
+  EXPECT_EQ(rows[0].given_label, Json());
+  EXPECT_EQ(rows[1].given_label, Json());
+  EXPECT_EQ(dump_json(rows[2].given_label), R"({"a":[1]})");
+  EXPECT_EQ(rows[3].given_label, Json("t"));
+  EXPECT_EQ(rows[3].label, "t");
 }
 
 TEST_F(PromptData, WrongRowsAreNamed) {

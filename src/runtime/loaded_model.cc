@@ -179,12 +179,13 @@ Status LoadedModel::update_weights(const std::string& dir) {
 }
 
 Status LoadedModel::take_weights(const std::string& dir) {
-  GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+  GLINT_TRY(ModelConfig config, read_config(dir + "/config.json"));
+  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
+  keep_own_head(config, checkpoint);
   if (!same_model(config, config_)) {
     return invalid(str(dir, "/config.json is of another model than ", options_.dir,
                        "; load it with a restart"));
   }
-  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
   GLINT_TRY_STATUS(replace(std::move(checkpoint), Sources::kDiscard).in("loading " + dir));
   options_.dir = dir;
   return Ok{};

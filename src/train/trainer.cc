@@ -290,7 +290,22 @@ Status Trainer::save(const std::string& run_dir, const Json& state) {
   return Ok{};
 }
 
-Status Trainer::make_room(const std::string& run_dir) const {
+// Once: they may be gone when the run ends.
+Status Trainer::read_files() {
+  if (!config_file_.empty()) return Ok{};
+  GLINT_TRY(other_files_, read_other_files(source_dir_));
+  const std::string path = source_dir_ + "/config.json";
+  GLINT_TRY(config_file_, read_file(path));
+  const ModelConfig& config = ranks_->model().config();
+  if (config.num_unused_mtp_layers == 0) return Ok{};
+  GLINT_TRY(Json json, read_json_file(path));
+  leave_out_unused_layers(config, json);
+  config_file_ = dump_json(json, JsonStyle::kIndent2) + "\n";
+  return Ok{};
+}
+
+Status Trainer::make_room(const std::string& run_dir) {
+  GLINT_TRY_STATUS(read_files());
   remove_partial_steps(run_dir);
   std::int64_t bytes = OptimizerPart::bytes(ranks_->num_trained());
   for (const TensorSpec& spec : weights_->specs()) bytes += spec.bytes();
@@ -301,9 +316,9 @@ Status Trainer::write_files(const std::string& dir,
                             const std::function<Status(const CheckpointWriter&)>& of_others) {
   GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
   GLINT_TRY_STATUS(of_others(writer));
-  GLINT_TRY(const std::string config, read_file(source_dir_ + "/config.json"));
-  GLINT_TRY_STATUS(writer.add_file("config.json", config));
-  GLINT_TRY_STATUS(copy_other_files(source_dir_, str(dir, kPartial)));
+  GLINT_TRY_STATUS(read_files());
+  GLINT_TRY_STATUS(writer.add_file("config.json", config_file_));
+  GLINT_TRY_STATUS(write_other_files(other_files_, str(dir, kPartial)));
   const std::span<const ModelTensor> trained = ranks_->trained();
   GLINT_TRY_STATUS(
       weights_->save_others(writer, ranks_->peers().is_alone() ? trained.first(0) : trained));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "checkpoint/other_files.h"
 #include "train/optimizer_part.h"
 #include "train/train_ranks.h"
 #include "train/trained_weights.h"
@@ -69,8 +70,9 @@ class Trainer {
   Result<StepReport> step(double lr);
 
   // Before steps whose checkpoint would find no room: removes what saves that were cut off left in
-  // `run_dir`, and fails if one checkpoint more does not fit there.
-  Status make_room(const std::string& run_dir) const;
+  // `run_dir`, and fails if one checkpoint more does not fit there, or if a file that checkpoints
+  // get from the model's folder cannot be read.
+  Status make_room(const std::string& run_dir);
 
   // Writes RUN/step-N: beside its name first, synced, renamed; then the tracker. `state` is the
   // caller's (data position, options, ...), given back by restore(). A failure, as of a full disk,
@@ -102,6 +104,7 @@ class Trainer {
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
   // The outcome of the first process's write(), which needs the first `count` of next_whole().
   Status write_on_first(std::size_t count, const std::function<Status()>& write);
+  Status read_files();
   Status write_checkpoint(const std::string& run_dir, const Json& state);
   // The files of a checkpoint, in which `of_others` writes what this process has a part of, if any,
   // and other files.
@@ -124,6 +127,8 @@ class Trainer {
 
   TrainerOptions options_;
   std::string source_dir_;  // checkpoints get its other files as well
+  std::string config_file_ = {};
+  OtherFiles other_files_ = {};
   std::unique_ptr<TrainRanks> ranks_;
   std::optional<TrainedWeights> weights_;
   std::vector<OptimizerPart> optimizer_;  // of each rank

@@ -215,6 +215,43 @@ def too_little_room_is_told_before_the_first_step(tmp):
         subprocess.run(["umount", small], check=True)
 
 
+def files_of_the_model_are_read_before_the_first_step(tmp):
+    model = tmp / "model"
+    shutil.copytree(MODEL, model)
+    (model / "notes.json").symlink_to("nowhere")
+    refused(*train(tmp, "out", "--steps", 1, model=model), words=["cannot open", "notes.json"])
+    check(not (tmp / "out/train.jsonl").exists(), "no step has run")
+
+
+def names_in(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(int.from_bytes(file.read(8), "little")))
+
+
+def a_head_is_trained_that_the_config_would_tie(tmp):
+    output(*train(tmp, "own", "--steps", 1))
+    tied = tmp / "tied"
+    shutil.copytree(MODEL, tied)
+    config = json.loads((tied / "config.json").read_text())
+    (tied / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+    output(*train(tmp, "out", "--steps", 1, model=tied))
+    check(log(tmp / "own")[0]["train/loss"] == log(tmp / "out")[0]["train/loss"], "the same loss")
+    check((tmp / "own/step-1/model.safetensors").read_bytes() == (tmp / "out/step-1/model.safetensors").read_bytes(), "the same weights")
+    check("lm_head.weight" in names_in(tmp / "out/step-1/model.safetensors"), "the head is there")
+
+
+def layers_that_are_not_used_are_told_and_left_out(tmp):
+    model = tmp / "model"
+    shutil.copytree(MODEL, model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "num_nextn_predict_layers": 2}))
+    output(*train(tmp, "out", "--steps", 1, model=model))
+    check(json.loads((tmp / "out/step-1/config.json").read_text())["num_nextn_predict_layers"] == 1, "one is left")
+    (model / "config.json").write_text(json.dumps({**config, "num_nextn_predict_layers": 0}))
+    done = run(*train(tmp, "none", "--steps", 1, model=model))
+    check(done.returncode == 0 and "neither trained nor saved" in done.stderr, "a warning", done.stderr)
+
+
 def too_little_memory_is_told_before_the_first_step(tmp):
     """And as much as is told is enough, also for what is saved."""
     long = [{"text": f"{i} foxes and a hen " + "and a hen " * 100} for i in range(4)]
@@ -280,6 +317,6 @@ def wrong_input_is_refused(tmp):
     check(len(list((tmp / "model").iterdir())) == 1, "nothing is written into the folder of a model")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, a_part_of_an_epoch_is_whole_examples, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_room_is_told_before_the_first_step, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, a_part_of_an_epoch_is_whole_examples, sigterm_while_it_begins_ends_well, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, too_little_room_is_told_before_the_first_step, files_of_the_model_are_read_before_the_first_step, a_head_is_trained_that_the_config_would_tie, layers_that_are_not_used_are_told_and_left_out, too_little_memory_is_told_before_the_first_step, steps_before_a_failure_are_saved, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

@@ -7,9 +7,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 namespace glint {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxLength = 1000;
 constexpr int kMaxDepth = 50;
 
-bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // Numbers modulo a prime; none where there is no value, or none that residues can tell.
 template <std::uint64_t kPrime>
@@ -172,7 +174,7 @@ class Reader {
         const Value right = signed_power(depth);
         if (!right) return {};
         value = value->over(*right);
-      } else if (is_letter(next()) || next() == '(') {
+      } else if (is_letter(next()) || is_digit(next()) || next() == '(') {
         const Value right = power(depth);
         if (!right) return {};
         value = *value * *right;
@@ -262,8 +264,6 @@ bool may_compare(std::string_view text) {
       i += 3;
     else if (is_letter(text[i]))
       letters.insert(text[i]);
-    else if (static_cast<unsigned char>(text[i]) >= 0x80)
-      return false;
   }
   if (letters.size() > 2) return false;
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
@@ -277,11 +277,39 @@ bool may_compare(std::string_view text) {
   return true;
 }
 
+// With letters of Greek as capitals, which no variable is; `greek` holds those that there are.
+std::optional<std::string> with_capitals(std::string_view text, std::vector<char32_t>& greek) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t letter = next_code_point(text, at);
+    if (letter < 0x80) {
+      if (letter >= 'A' && letter <= 'Z') return {};
+      out += static_cast<char>(letter);
+      continue;
+    }
+    if (letter < U'\u03b1' || letter > U'\u03f5') return {};
+    if (letter == U'\u03c0') {
+      out += "pi";
+      continue;
+    }
+    const auto found = std::ranges::find(greek, letter);
+    const auto number = found - greek.begin();
+    if (number == 26) return {};
+    if (found == greek.end()) greek.push_back(letter);
+    out += static_cast<char>('A' + number);
+  }
+  return out;
+}
+
 }  // namespace
 
-bool equal_expressions(std::string_view a, std::string_view b) {
-  a = trimmed(a), b = trimmed(b);
-  if (a.size() > kMaxLength || b.size() > kMaxLength || !may_compare(str(a, '-', b))) return false;
+bool equal_expressions(std::string_view given_a, std::string_view given_b) {
+  if (given_a.size() > kMaxLength || given_b.size() > kMaxLength) return false;
+  std::vector<char32_t> greek;
+  const auto a_read = with_capitals(trimmed(given_a), greek);
+  const auto b_read = with_capitals(trimmed(given_b), greek);
+  if (!a_read || !b_read || !may_compare(str(*a_read, '-', *b_read))) return false;
+  const std::string_view a = *a_read, b = *b_read;
   constexpr std::uint64_t kFirst = 2305843009213693951, kSecond = 1000000000000000003;
   const auto first = equal_at<Residue<kFirst>>(a, b, 0);
   const auto second = equal_at<Residue<kSecond>>(a, b, 1);

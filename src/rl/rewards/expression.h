@@ -1,8 +1,9 @@
 // Expressions in answers: whether two are equal. Text of a model is parsed and counted with, never
 // run: what it costs is bounded by its length.
 //
-// + - * / ^ **, brackets, decimal numbers, one-letter variables, pi, sqrt(x), ln(x), products
-// without a sign (2x, 3sqrt(2)). Powers bind to the right, and tighter than a minus before them.
+// + - * / ^ **, brackets, decimal numbers, one-letter variables, also Greek ones, pi, sqrt(x),
+// ln(x), products without a sign (2x, x2, 3sqrt(2)). Powers bind to the right, and tighter than a
+// minus before them.
 #pragma once
 
 #include <string_view>

@@ -188,6 +188,33 @@ void remove_blanks_after(std::string& text, std::string_view piece, std::string_
   text = out.append(text, begin);
 }
 
+// Commands that stand for characters.
+constexpr std::array<std::array<std::string_view, 2>, 45> kCharacters = {{
+    {"pi", "pi"},           {"infty", "inf"},
+    {"cup", "U"},           {"cdot", "*"},
+    {"times", "*"},         {"div", "/"},
+    {"le", "\u2264"},       {"leq", "\u2264"},
+    {"ge", "\u2265"},       {"geq", "\u2265"},
+    {"ldots", "dots"},      {"lvert", "|"},
+    {"rvert", "|"},         {"mid", "|"},
+    {"emptyset", "\u2205"}, {"varnothing", "\u2205"},
+    {"pm", "\u00b1"},       {"ne", "\u2260"},
+    {"neq", "\u2260"},      {"cap", "\u2229"},
+    {"alpha", "\u03b1"},    {"beta", "\u03b2"},
+    {"gamma", "\u03b3"},    {"delta", "\u03b4"},
+    {"epsilon", "\u03f5"},  {"varepsilon", "\u03b5"},
+    {"zeta", "\u03b6"},     {"eta", "\u03b7"},
+    {"theta", "\u03b8"},    {"vartheta", "\u03d1"},
+    {"iota", "\u03b9"},     {"kappa", "\u03ba"},
+    {"lambda", "\u03bb"},   {"mu", "\u03bc"},
+    {"nu", "\u03bd"},       {"xi", "\u03be"},
+    {"rho", "\u03c1"},      {"sigma", "\u03c3"},
+    {"tau", "\u03c4"},      {"upsilon", "\u03c5"},
+    {"phi", "\u03d5"},      {"varphi", "\u03c6"},
+    {"chi", "\u03c7"},      {"psi", "\u03c8"},
+    {"omega", "\u03c9"},
+}};
+
 // LaTeX as plain text: fractions as a/b, roots as sqrt(x), braces of groups dropped, commands that
 // stand for a character spelled as one, others by their names, so that \alpha is not \beta; those
 // of fonts and spaces dropped.
@@ -251,23 +278,6 @@ class LatexReader {
     } else if (name == "sqrt") {
       out += str("sqrt(", argument(depth), ')');
     } else {
-      static constexpr std::array<std::array<std::string_view, 2>, 16> kCharacters = {
-          {{"pi", "pi"},
-           {"infty", "inf"},
-           {"cup", "U"},
-           {"cdot", "*"},
-           {"times", "*"},
-           {"div", "/"},
-           {"le", "\u2264"},
-           {"leq", "\u2264"},
-           {"ge", "\u2265"},
-           {"geq", "\u2265"},
-           {"ldots", "dots"},
-           {"lvert", "|"},
-           {"rvert", "|"},
-           {"mid", "|"},
-           {"emptyset", "\u2205"},
-           {"varnothing", "\u2205"}}};
       for (const auto& [command, character] : kCharacters) {
         if (name == command) out += character;
         if (name == command) return;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "base/str.h"
 #include "server/dialects/anthropic.h"
 #include "server/dialects/request_testing.h"
@@ -114,12 +116,22 @@ TEST(OpenAiRequest, every_sampling_field_arrives) {
   EXPECT_EQ(r.form.stream_interval, 4);
 }
 
+struct Refusal {
+  Parsed parsed;
+  std::string param, message;
+};
+
+void expect_refusals(std::span<const Refusal> refusals) {
+  for (const Refusal& one : refusals) {
+    ASSERT_TRUE(one.parsed.error) << one.message;
+    EXPECT_EQ(one.parsed.error->status, 400);
+    EXPECT_EQ(one.parsed.error->param, one.param);
+    EXPECT_EQ(one.parsed.error->message, one.message);
+  }
+}
+
 TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
-  struct Case {
-    Parsed parsed;
-    std::string param, message;
-  };
-  const Case cases[] = {
+  const Refusal refusals[] = {
       {chat(R"("temperature": "hot")"), "temperature", "temperature is a text; expected a number"},
       {chat(R"("temperature": -1)"), "temperature",
        "temperature is -1.0; it must be at least 0.0 and at most 100.0"},
@@ -212,6 +224,12 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
       {parse("{}", Api::kMessages, read_anthropic), "max_tokens", "max_tokens is missing"},
       {chat(R"("allowed_token_ids": [])"), "allowed_token_ids",
        "allowed_token_ids is empty; expected at least one token"},
+      {parse("[]", Api::kChat, read_chat), "", "the request is a list; expected an object"}};
+  expect_refusals(refusals);
+}
+
+TEST(OpenAiRequest, errors_of_constraints_and_of_other_dialects_do_so_too) {
+  const Refusal refusals[] = {
       {chat(R"("guided_choice": [])"), "guided_choice",
        "guided_choice is empty; expected at least one text"},
       {chat(R"("structured_outputs": {"choice": []})"), "structured_outputs.choice",
@@ -231,14 +249,8 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
        "text holds token ids; expected a text or a list of texts"},
       {generate(R"("text": "x", "sampling_params": {"max_new_tokens": -1})"),
        "sampling_params.max_new_tokens",
-       "sampling_params.max_new_tokens is -1; it must be an integer from 0 to 2147483647"},
-      {parse("[]", Api::kChat, read_chat), "", "the request is a list; expected an object"}};
-  for (const Case& c : cases) {
-    ASSERT_TRUE(c.parsed.error) << c.message;
-    EXPECT_EQ(c.parsed.error->status, 400);
-    EXPECT_EQ(c.parsed.error->param, c.param);
-    EXPECT_EQ(c.parsed.error->message, c.message);
-  }
+       "sampling_params.max_new_tokens is -1; it must be an integer from 0 to 2147483647"}};
+  expect_refusals(refusals);
 }
 
 TEST(OpenAiRequest, cached_prefixes_are_shared_among_equal_salts_and_keys) {

@@ -234,7 +234,7 @@ Status prepare_array(Json& schema, const std::string& path) {
   } else if (!items && !schema.find("prefixItems")) {
     schema.set("items", Json(Json::Object{}));
   }
-  // Of the first items there are as many as may come.
+  // First items beyond those that may come say nothing.
   const Json* most = schema.find("maxItems");
   Json* first = schema.find("prefixItems");
   if (most && first && first->is_array() && std::ssize(first->as_array()) > most->as_int())
