@@ -19,6 +19,8 @@ class TokenNames {
   // Valid UTF-8: a part of a character is U+FFFD.
   std::string text(TokenId id) const;
   Json bytes_json(TokenId id) const;  // [226, 128, 153]
+  // Characters that begin in the token, so that those of several tokens count once.
+  std::size_t count_characters(TokenId id) const;
 
  private:
   Tokenizer tokenizer_;  // a reference to shared parts

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/str.h"
-#include "text/template/jinja/characters.h"
 
 namespace glint {
 namespace {
@@ -147,7 +146,7 @@ Json CompletionWriter::logprobs(const Choice& choice, const Answer& answer,
     tokens.push_back(name);
     values.push_back(finite_logprob(score.logprob.logprob));
     offsets.push_back(static_cast<std::int64_t>(offset));
-    offset += jinja::count_code_points(names_.text(score.id));  // as Python and OpenAI count
+    offset += names_.count_characters(score.id);  // as Python and OpenAI count
     tops.push_back(top_json(score, name));
   }
   if (echoes) values[0] = tops[0] = Json();

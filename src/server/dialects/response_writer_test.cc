@@ -160,13 +160,17 @@ TEST(CompletionWriter, log_probabilities_have_offsets_into_the_text) {
   const auto length = [](TokenId id) { return names().text(id).size(); };
   EXPECT_EQ(dump_json(*logprobs.find("text_offset")),
             str("[0,", length(40), ",", length(40) + length(41), "]"));
-  // In characters: this one's first token is a part of it, and shown as one.
+  // In characters: those of several tokens count once.
   const Tokenizer tokenizer = Tokenizer::open(GLINT_SOURCE_DIR "/models/glm5-tiny").value();
-  const TokenId part = tokenizer.encode("\xf0\x9f\xa6\x96").value()[0];
-  answer.prompts = {std::vector<TokenId>{part, 41}};
+  const std::vector<TokenId> parts = tokenizer.encode("\xf0\x9f\xa6\x96").value();
+  ASSERT_GT(parts.size(), 1u);
+  answer.prompts = {parts};
+  answer.choices[0].prompt_scores.resize(parts.size() - 1);
   const Json wide = make_writer(request, info(), names())->whole(answer);
+  std::string offsets = "[0";
+  for (std::size_t i = 0; i < parts.size(); ++i) offsets += ",1";
   EXPECT_EQ(dump_json(*wide.find("choices")->as_array()[0].find("logprobs")->find("text_offset")),
-            str("[0,1,", 1 + length(41), "]"));
+            offsets + "]");
   EXPECT_TRUE(logprobs.find("top_logprobs")->as_array()[0].is_null());
   EXPECT_EQ(logprobs.find("top_logprobs")->as_array()[1].as_object().size(), 2u);
 }
