@@ -384,7 +384,7 @@ def make(name: str, out: Path, seed: int | None = None) -> None:
     for step in (1, 7):
         worst = row_error(oracle.decode(ids, PREFILL, step), ref.logits)[keep].max()
         assert worst < 2e-5, f"{name}: cached decoding (step {step}) differs by {worst:.1e}"
-    rows = np.append(np.arange(0, T - 1, 5), T - 1).astype(np.int32)
+    rows = np.append(np.arange(0, T - 1, 10), T - 1).astype(np.int32)
     np.save(out / "hidden_rows.npy", rows)
     arrays = {"ids": ids, "logits": ref.logits, "mtp_logits": ref.mtp_logits[rows[:-1]],
               "hidden": ref.hidden[:, rows], "selected": ref.selected.astype(np.uint8), "skip": skip,

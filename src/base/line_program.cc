@@ -55,7 +55,8 @@ Result<LineProgram> LineProgram::start(const std::string& command) {
   OwnedFd ours(ends[0]);
   const OwnedFd theirs(ends[1]);
   GLINT_TRY(const pid_t pid,
-            spawn_program({"/bin/sh", "-c", command}, {.own_group = true, .in_and_out = &theirs}));
+            spawn_program({"/bin/sh", "-c", command},
+                          {.own_group = true, .dies_of_pipes = true, .in_and_out = &theirs}));
   return LineProgram(command, std::move(ours), pid);
 }
 

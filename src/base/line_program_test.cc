@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 
 namespace glint {
 namespace {
@@ -20,6 +21,15 @@ TEST(LineProgram, lines_longer_than_what_a_socket_holds_come_through) {
   LineProgram program = LineProgram::start("cat").value();
   const std::string line(1 << 20, 'x');
   EXPECT_EQ(program.ask(line, 60).value(), line);
+}
+
+TEST(LineProgram, pipes_end_programs_as_in_a_shell) {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  LineProgram program =
+      LineProgram::start("read -r x; (while :; do echo y; done) 2>/dev/null | head -1").value();
+  EXPECT_EQ(program.ask("x", 60).value(), "y");
+  std::signal(SIGPIPE, before);
+  EXPECT_TRUE(program.ask("x", 30).error().message.ends_with("ended instead of answering"));
 }
 
 TEST(LineProgram, failures_name_the_command) {

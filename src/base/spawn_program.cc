@@ -53,10 +53,14 @@ Result<pid_t> spawn_program(const std::vector<std::string>& command, const Spawn
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
+  sigset_t pipe = none;
+  sigaddset(&pipe, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &pipe);
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(
       &attributes,
-      static_cast<short>(POSIX_SPAWN_SETSIGMASK | (options.own_group ? POSIX_SPAWN_SETPGROUP : 0)));
+      static_cast<short>(POSIX_SPAWN_SETSIGMASK | (options.own_group ? POSIX_SPAWN_SETPGROUP : 0) |
+                         (options.dies_of_pipes ? POSIX_SPAWN_SETSIGDEF : 0)));
   const std::vector<char*> words = pointers_to(command);
   std::vector<char*> variables;
   if (options.environment) variables = pointers_to(*options.environment);

@@ -14,6 +14,7 @@ namespace glint {
 
 struct SpawnOptions {
   bool own_group = false;                    // what a terminal signals to us is not signalled to it
+  bool dies_of_pipes = false;                // by SIGPIPE, as from a shell, though we ignore it
   bool prints_to_error = false;              // its standard output is our standard error
   const OwnedFd* in_and_out = nullptr;       // a socket that is its standard input and output
   const OwnedFd* out_and_error = nullptr;    // instead of ours

@@ -1,6 +1,7 @@
 #include "base/svg.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "base/check.h"
@@ -98,15 +99,24 @@ class Drawing {
     return out + "</g>\n";
   }
 
-  // Every n-th label, n the least for which they do not touch.
+  // Every n-th label, n the least for which they do not touch. Names of bars cannot be guessed:
+  // they are all there, a word a line.
   std::string x_labels() const {
+    const bool are_names = chart_.marks == Chart::Marks::kBars && !labels_.empty() &&
+                           !labels_[0].empty() &&
+                           std::isalpha(static_cast<unsigned char>(labels_[0][0]));
     std::size_t longest = 1;
     for (const std::string& label : labels_) longest = std::max(longest, label.size());
     const double room = (static_cast<double>(longest) + 1) * kCharacterWidth;
-    const auto every = static_cast<std::size_t>(std::ceil(room / column()));
+    const std::size_t every = are_names ? 1 : static_cast<std::size_t>(std::ceil(room / column()));
     std::string out = "<g class=\"axis\">\n";
-    for (std::size_t i = 0; i < labels_.size(); i += every)
-      out += text({.x = column_x(i), .y = kHeight - kBottom + 16}, labels_[i]);
+    for (std::size_t i = 0; i < labels_.size(); i += every) {
+      TextAt at = {.x = column_x(i), .y = kHeight - kBottom + 16};
+      for (const std::string_view line : split(labels_[i], are_names ? ' ' : '\0')) {
+        out += text(at, line);
+        at.y += kLabelHeight + 2;
+      }
+    }
     return out + "</g>\n";
   }
 

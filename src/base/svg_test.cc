@@ -97,6 +97,14 @@ TEST(Svg, of_many_labels_only_those_are_drawn_that_do_not_touch) {
   EXPECT_EQ(count(svg, "y=\"230\""), 14u);
 }
 
+TEST(Svg, every_bar_has_its_name) {
+  Chart chart = {.title = "t", .marks = Chart::Marks::kBars};
+  for (int i = 0; i < 12; ++i) chart.points.push_back({"bar number" + std::to_string(i), 1, ""});
+  const std::string svg = svg_chart(chart);
+  EXPECT_EQ(count(svg, ">bar<"), 12u);
+  EXPECT_EQ(count(svg, ">number11<"), 1u);
+}
+
 TEST(Svg, nothing_to_draw_is_an_empty_plot) {
   const std::string svg = svg_chart({.title = "t"});
   EXPECT_EQ(count(svg, "<svg"), 1u);

@@ -246,10 +246,11 @@ Status ExternalSession::take(RequestId id, Ask& ask, std::string_view data) {
     return Ok{};
   }
   // Stopped by somebody else, or by the end of the server.
-  if (piece.finished == FinishReason::kCancelled && !ask.is_aborted) {
+  const bool is_short = piece.tokens.size() < ask.tokens.size();
+  if (piece.finished == FinishReason::kCancelled && (!ask.is_aborted || is_short)) {
     return lose(id, ask, origin + " has stopped an answer"), Ok{};
   }
-  if (piece.tokens.size() < ask.tokens.size()) {
+  if (is_short) {
     return invalid(str(origin, " ends an answer after ", piece.tokens.size(), " tokens that had ",
                        ask.tokens.size(), " before"));
   }

@@ -115,8 +115,16 @@ void HttpClient::Impl::end_silent(Clock::time_point now) {
 void HttpClient::Impl::step() {
   end_cancelled();
   begin_waiting();
+  const auto end = [this](CURL* easy, CURLcode code) {
+    const Id id = HttpTransfer::of(easy).id();
+    const bool wanted = cancelled_.count(id) == 0;
+    const std::unique_ptr<HttpTransfer> transfer = take(id);
+    if (wanted) tell(transfer->take_on_done(), transfer->result(code));
+  };
   const Clock::time_point now = Clock::now();
   if (now >= next_look_) {
+    loop_.step(now, end);  // what came while a callback worked was no silence
+    end_cancelled();
     end_silent(now);
     next_look_ = now + from_seconds(std::clamp(options_.read_seconds / 4, 0.005, 0.5));
   }
@@ -124,12 +132,7 @@ void HttpClient::Impl::step() {
   const Clock::time_point until = !waiting_.empty()  ? now
                                   : running_.empty() ? Clock::time_point::max()
                                                      : next_look_;
-  loop_.step(until, [this](CURL* easy, CURLcode code) {
-    const Id id = HttpTransfer::of(easy).id();
-    const bool wanted = cancelled_.count(id) == 0;
-    const std::unique_ptr<HttpTransfer> transfer = take(id);
-    if (wanted) tell(transfer->take_on_done(), transfer->result(code));
-  });
+  loop_.step(until, end);
 }
 
 HttpClient::HttpClient(std::string origin, HttpClientOptions options)

@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/kept_environment.h"
+#include "base/queue.h"
 #include "net/sse_reader.h"
 #include "net/testing.h"
 
@@ -218,6 +223,34 @@ TEST(HttpClient, a_silent_server_is_not_waited_for_for_ever) {
                 ": nothing came within 0.1 s");
   EXPECT_TRUE(eventually(
       [&] { return client.send("GET", "/", {}, "").ok(); }));  // the next one is a new connection
+}
+
+TEST(HttpClient, what_came_while_a_callback_worked_was_no_silence) {
+  Queue<HttpExchange> held;
+  const auto server = serve([&](const HttpRequest& request, HttpExchange exchange) {
+    if (request.path == "/held") {
+      held.push(std::move(exchange));
+    } else {
+      exchange.respond({.body = "now"});
+    }
+  });
+  HttpClient client(local(server->port()), {.read_seconds = 2});
+  std::string answer = "none";
+  client.start({.method = "GET", .target = "/held", .on_done = [&](Result<HttpResponse> result) {
+                  answer = result.ok() ? result.value().body : error_of(result);
+                }});
+  std::optional<HttpExchange> late;
+  const std::function<void()> look = [&] {
+    late = held.pop_for(0);
+    if (!late) return client.after(0.01, look);
+    client.start({.method = "GET", .target = "/", .on_done = [&](const Result<HttpResponse>&) {
+                    late->respond({.body = "in time"});
+                    std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+                  }});
+  };
+  look();
+  client.run();
+  EXPECT_EQ(answer, "in time");
 }
 
 TEST(HttpClient, a_kept_connection_that_the_server_closed_is_replaced) {

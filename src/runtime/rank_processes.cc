@@ -228,10 +228,14 @@ void RankProcesses::end() {
   ending_ = true;
   hang_up();
   if (watcher_.joinable()) watcher_.join();
-  const std::lock_guard lock(mutex_);
-  for (const Process& process : processes_) await_end(process);
-  processes_.clear();
-  unanswered_.clear();
+  decltype(processes_) ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended.swap(processes_);
+    unanswered_.clear();
+  }
+  // Without the lock, for which requests about the ranks would wait: a large process takes long.
+  for (const Process& process : ended) await_end(process);
 }
 
 Status RankProcesses::restart(const std::function<Status()>& beside) {

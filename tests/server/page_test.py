@@ -203,10 +203,13 @@ def markdown(page):
         box.remove();
       });""", "# Title\n\n**bold** *it* `x<y` [good](https://e.org/a_(b)) [bad](javascript:alert(1))\n\n"
               "| a | b |\n|---|---|\n| 1 | 2 |\n\n1. one\n2. two\n   - inner\n\n```js\n<script>alert(1)</script>\n```\n"
+              "1. first\n```py\na\n\n  b\n```\n2. second\n   ```yaml\n   - x\n   ```\n\n***both***\n\n- c\r\n- d\r\n\n## Closed ##\n\n"
               "<img src=x onerror=alert(1)>\n\n> quote\n\n```\nopen fence")
     for part in ("<h3>Title</h3>", "<strong>bold</strong>", "<em>it</em>", "<code>x&lt;y</code>",
                  '<a href="https://e.org/a_(b)" rel="noopener noreferrer" target="_blank">good</a>', "<span>bad</span>",
                  '<th scope="col">a</th>', "<td>2</td>", "<li>one</li>", "<ul><li>inner</li></ul>", "<blockquote>",
+                 "<li>first", '<code data-language="py">a\n\n  b</code>', "<li>second", '<code data-language="yaml">- x</code>',
+                 "<strong><em>both</em></strong>", "<li>c</li><li>d</li>", "<h4>Closed</h4>",
                  "&lt;script&gt;alert(1)&lt;/script&gt;", "&lt;img src=x", "open fence</code>"):
         assert part in html, f"{part} is not in {html}"
     assert "javascript:" not in html
@@ -247,8 +250,7 @@ def attention(page):
         const [real, view] = [window.fetch, new TokenView()];
         const answer = {token_strs: Array(150000).fill('x'), keys: []};
         window.fetch = async () => new Response(JSON.stringify(answer));
-        view.take({prompt: Array(149999).fill(1), answer: [1]});
-        await view.open().catch(done);
+        await view.take({prompt: Array(149999).fill(1), answer: [1]}).catch(done);
         window.fetch = real;
         const list = document.getElementById('token-list');
         done([list.childElementCount, list.lastElementChild.className]);

@@ -308,8 +308,7 @@ void Metrics::request_done(const RequestRecord& record) {
   // Refused, by a full queue or for what it asks: its time is none of an answer.
   if (record.status == 400 || record.status == 429) return;
   Impl& m = *impl_;
-  // The engine tells no times of one whose client left, or that failed.
-  const bool timed = record.status == 200;
+  const bool timed = record.is_timed();
   m.e2e.Observe(record.total_s);
   if (timed) m.queue.Observe(record.queue_s);
   m.prompt_sizes.Observe(record.usage.prompt_tokens);

@@ -28,6 +28,9 @@ struct RequestRecord {
   // Seconds: from its arrival to the first token that was sent; in the queue, from there to the
   // first token, from there to the end (of the engine); in all.
   double first_token_s = 0, queue_s = 0, prefill_s = 0, decode_s = 0, total_s = 0;
+
+  // The engine tells no times of a request whose client left, or that failed.
+  bool is_timed() const { return status == 200; }
 };
 
 class Metrics {

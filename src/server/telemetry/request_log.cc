@@ -42,10 +42,10 @@ Json fields_of(const RequestRecord& record, const RequestContext& context) {
            {"cached_tokens", record.usage.cached_tokens},
            {"completion_tokens", record.usage.completion_tokens},
            {"finish_reason", record.finish_reasons.empty() ? "" : record.finish_reasons[0]},
-           {"queue_ms", milliseconds(record.queue_s)},
            {"first_token_ms", milliseconds(record.first_token_s)},
            {"total_ms", milliseconds(record.total_s)}})
     fields.push_back(std::move(field));
+  if (record.is_timed()) fields.emplace_back("queue_ms", milliseconds(record.queue_s));
   return fields;
 }
 
@@ -57,9 +57,10 @@ std::string words_of(const RequestRecord& r, const RequestContext& context) {
   return str(words_of(context, r.status), " ", r.id, " ",
              r.finish_reasons.empty() ? "" : r.finish_reasons[0], reason_of(r.error), ": ",
              counted(r.usage.prompt_tokens, "prompt token"), " (", r.usage.cached_tokens,
-             " cached), ", r.usage.completion_tokens, " answered; queue ", milliseconds(r.queue_s),
-             " ms, first token ", milliseconds(r.first_token_s), " ms, total ",
-             milliseconds(r.total_s), " ms");
+             " cached), ", r.usage.completion_tokens, " answered; ",
+             r.is_timed() ? str("queue ", milliseconds(r.queue_s), " ms, ") : std::string(),
+             "first token ", milliseconds(r.first_token_s), " ms, total ", milliseconds(r.total_s),
+             " ms");
 }
 
 }  // namespace
@@ -78,7 +79,6 @@ Span span_of(const RequestRecord& record, const RequestContext& context) {
                      {"gen_ai.usage.input_tokens", record.usage.prompt_tokens},
                      {"gen_ai.usage.output_tokens", record.usage.completion_tokens},
                      {"gen_ai.usage.cached_tokens", record.usage.cached_tokens},
-                     {"gen_ai.latency.time_in_queue", record.queue_s},
                      {"gen_ai.latency.time_to_first_token", record.first_token_s},
                      {"gen_ai.latency.e2e", record.total_s},
                      {"request_id", context.request_id}};
@@ -92,8 +92,11 @@ Span span_of(const RequestRecord& record, const RequestContext& context) {
   add("gen_ai.request.top_p", record.top_p);
   add("gen_ai.request.max_tokens", record.max_tokens);
   add("gen_ai.response.model", record.model);
-  add("gen_ai.latency.time_in_model_prefill", record.prefill_s);
-  add("gen_ai.latency.time_in_model_decode", record.decode_s);
+  if (record.is_timed()) {
+    add("gen_ai.latency.time_in_queue", record.queue_s);
+    add("gen_ai.latency.time_in_model_prefill", record.prefill_s);
+    add("gen_ai.latency.time_in_model_decode", record.decode_s);
+  }
   if (record.status >= 500) span.error = record.error;
   return span;
 }

@@ -1,7 +1,7 @@
 // The conversation: what was said, and an answer as it streams in.
 import {action, AnswerView, icon} from './answer_view.js';
 import {stream} from './api.js';
-import {counted, node} from './markdown.js';
+import {copyText, counted, node} from './markdown.js';
 import {SUGGESTIONS, WEATHER_TOOL} from './suggestions.js';
 
 const $ = (id) => document.getElementById(id);
@@ -105,7 +105,7 @@ export class Chat {
 
   send() {
     const text = $('prompt').value;
-    if (this.abort || !text.trim()) return;
+    if (this.abort || !text.trim() || !this.checkedRequest()) return;
     $('prompt').value = '';
     this.ask(text);
   }
@@ -163,15 +163,22 @@ export class Chat {
     return body;
   }
 
-  async answer() {
-    this.retire();
-    let body;
+  // Null where the settings allow none, which the status says.
+  checkedRequest() {
     try {
-      body = this.request();
+      const body = this.request();
+      $('status').textContent = '';
+      return body;
     } catch {
       $('status').textContent = 'The tools in the settings are not JSON.';
-      return;
+      return null;
     }
+  }
+
+  async answer() {
+    const body = this.checkedRequest();
+    if (!body) return;
+    this.retire();
     const view = new AnswerView($('thinking').checked);
     const message = {role: 'assistant', content: '', reasoning_content: '', tool_calls: []};
     const log = $('messages');
@@ -239,7 +246,7 @@ export class Chat {
     if (run.first) notes.push([`first after ${((run.first - run.start) / 1000).toFixed(2)} s`, false]);
     if (run.reason && run.reason !== 'stop') notes.push([ENDS[run.reason] ?? run.reason, run.reason !== 'tool_calls']);
     const actions = [
-      action('copy', 'Copy', {}, () => navigator.clipboard?.writeText(message.content)),
+      action('copy', 'Copy', {}, () => copyText(message.content)),
       action('again', 'Regenerate (Alt+R)', {class: 'icon newest'}, () => this.regenerate()),
     ];
     if (run.prompt.length && run.answer.length) {

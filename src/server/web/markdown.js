@@ -3,6 +3,7 @@
 
 const INLINE = [
   [/^`` ?([\s\S]+?) ?``(?!`)|^`([^`\n]+)`/, (m) => node('code', [m[1] ?? m[2]])],
+  [/^\*\*\*(?=\S)([\s\S]*?\S)\*\*\*(?!\*)/, (m) => node('strong', [node('em', inline(m[1]))])],
   [/^\*\*(?=\S)([\s\S]*?\S)\*\*|^__(?=\S)([\s\S]*?\S)__(?!\w)/, (m) => node('strong', inline(m[1] ?? m[2]))],
   [/^\*(?=[^\s*])([\s\S]*?[^\s*])\*(?!\*)|^_(?=[^\s_])([^_]*[^\s_])_(?!\w)/, (m) => node('em', inline(m[1] ?? m[2]))],
   [/^~~(?=\S)([\s\S]*?\S)~~/, (m) => node('del', inline(m[1]))],
@@ -73,14 +74,36 @@ export function inline(text) {
   return out;
 }
 
+// Browsers give pages from other machines no clipboard without TLS; a selection can be copied all the same.
+export function copyText(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = node('textarea', [text], {readonly: ''});
+  const focused = document.activeElement;
+  document.body.append(area);
+  area.select();
+  document.execCommand('copy');
+  area.remove();
+  focused?.focus();
+}
+
 function codeBlock(lines, language) {
   const copy = node('button', ['copy'], {type: 'button', 'aria-label': 'Copy the code'});
-  copy.addEventListener('click', () => navigator.clipboard?.writeText(lines.join('\n')));
+  copy.addEventListener('click', () => copyText(lines.join('\n')));
   return node('pre', [node('code', [lines.join('\n')], language ? {'data-language': language} : {}), copy]);
 }
 
 const cells = (line) => line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map((c) => c.trim().replace(/\\\|/g, '|'));
 const isRule = (line) => /^ {0,3}([-*_])( *\1){2,} *$/.test(line);
+// The marks that open a block of code, and the line that closes it.
+const fenceOf = (line) => /^( *)(`{3,}|~{3,})\s*([^\s`]*)/.exec(line);
+const closes = (fence, line) => new RegExp(`^ *${fence[2][0]}{${fence[2].length},}\\s*$`).test(line);
+// Without the marks that may close a heading.
+function headingText(text) {
+  const line = text.trimEnd();
+  let end = line.length;
+  while (end > 0 && line[end - 1] === '#') end -= 1;
+  return end === 0 || line[end - 1] === ' ' ? line.slice(0, end).trimEnd() : line;
+}
 const listItem = (line) => /^( *)([-*+]|\d{1,9}[.)]) +(.*)$/.exec(line);
 
 // A list that begins at `lines[at]`; returns [node, next line].
@@ -94,12 +117,21 @@ function list(lines, at, depth) {
     if (!item || item[1].length !== indent || /\d/.test(item[2]) !== ordered) break;
     const inner = [item[3]];
     const width = item[0].length - item[3].length;
+    let fence = fenceOf(item[3]);
+    let strip = width;
     for (at += 1; at < lines.length; ++at) {
-      const next = listItem(lines[at]);
-      if (next && next[1].length <= indent) break;
-      const blank = lines[at].trim() === '';
-      if (!blank && /^ */.exec(lines[at])[0].length <= indent && lines[at - 1].trim() === '') break;
-      inner.push(lines[at].slice(Math.min(width, /^ */.exec(lines[at])[0].length)));
+      const line = lines[at];
+      const own = /^ */.exec(line)[0].length;
+      if (!fence) {
+        const next = listItem(line);
+        if (next && next[1].length <= indent) break;
+        if (line.trim() !== '' && own <= indent && lines[at - 1].trim() === '') break;
+        fence = fenceOf(line);
+        strip = fence ? Math.min(width, own) : width;
+      } else if (closes(fence, line)) {
+        fence = null;
+      }
+      inner.push(line.slice(Math.min(strip, own)));
     }
     while (inner.length && inner[inner.length - 1].trim() === '') inner.pop();
     const children = blocks(inner, depth + 1);
@@ -129,18 +161,17 @@ function blocks(lines, depth = 0) {
   };
   for (let at = 0; at < lines.length;) {
     const line = lines[at];
-    const fence = /^ {0,3}(`{3,}|~{3,})\s*([^\s`]*)/.exec(line);
-    const heading = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/.exec(line);
-    if (fence) {
+    const fence = fenceOf(line);
+    const heading = /^ {0,3}(#{1,6})\s+(.*)$/.exec(line);
+    if (fence && fence[1].length <= 3) {
       flush();
       const code = [];
-      const close = new RegExp(`^ {0,3}${fence[1][0]}{${fence[1].length},}\\s*$`);
-      for (at += 1; at < lines.length && !close.test(lines[at]); ++at) code.push(lines[at]);
+      for (at += 1; at < lines.length && !closes(fence, lines[at]); ++at) code.push(lines[at]);
       at += 1;
-      out.push(codeBlock(code, fence[2]));
+      out.push(codeBlock(code, fence[3]));
     } else if (heading) {
       flush();
-      out.push(node(`h${Math.min(6, heading[1].length + 2)}`, inline(heading[2])));
+      out.push(node(`h${Math.min(6, heading[1].length + 2)}`, inline(headingText(heading[2]))));
       at += 1;
     } else if (isRule(line)) {
       flush();
@@ -176,5 +207,5 @@ function blocks(lines, depth = 0) {
 
 // The DOM nodes of a whole text, which may still be growing: an open fence is code to its end.
 export function markdown(text) {
-  return blocks(text.split('\n'));
+  return blocks(text.split(/\r?\n/));
 }

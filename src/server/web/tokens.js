@@ -7,26 +7,26 @@ const $ = (id) => document.getElementById(id);
 
 export class TokenView {
   constructor() {
-    this.ids = [];
+    this.ids = [];  // that are drawn
     this.spans = [];
     this.numPrompt = 0;
-    this.shown = true;
+    this.next = null;  // to be drawn
     this.asked = 0;  // how often keys were asked for: only the last answer counts
     $('tokens-note').textContent = 'There is no answer yet: ask something in the chat.';
     $('token-list').addEventListener('click', (event) => this.choose(this.spans.indexOf(event.target)));
     $('token-list').addEventListener('keydown', (event) => this.key(event));
   }
 
-  // `prompt` and `answer` are token ids; they are drawn when the view opens.
+  // `prompt` and `answer` are token ids; they are drawn when the view opens, or now if it is open.
   take({prompt, answer}) {
-    this.ids = [...prompt, ...answer];
-    this.numPrompt = prompt.length;
-    this.shown = false;
+    this.next = {ids: [...prompt, ...answer], numPrompt: prompt.length};
+    return $('view-tokens').hidden ? undefined : this.open();
   }
 
   async open() {
-    if (this.shown) return;
-    const ids = this.ids;
+    const next = this.next;
+    if (!next) return;
+    const {ids} = next;
     $('tokens-note').textContent = '';
     let texts;
     try {
@@ -35,7 +35,8 @@ export class TokenView {
       $('tokens-note').textContent = error.message;
       return;
     }
-    if (ids !== this.ids) return;
+    if (next !== this.next) return;
+    Object.assign(this, next, {next: null});
     // Spans, not buttons: a button is a box of its own, which a line break inside would lift out of the line.
     this.spans = ids.map((id, at) => {
       const text = texts[at] === '' ? '\u00b7' : texts[at];
@@ -51,7 +52,6 @@ export class TokenView {
     const list = document.createDocumentFragment();
     for (const span of this.spans) list.append(span);
     $('token-list').replaceChildren(list);
-    this.shown = true;
     const last = texts.findLastIndex((text, at) => at >= this.numPrompt && /\w/.test(text) && !text.startsWith('<'));
     await this.choose(Math.max(last, this.numPrompt));
   }
