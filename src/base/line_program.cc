@@ -65,21 +65,23 @@ Error LineProgram::fail(const std::string& why) {
   return unavailable(str(quoted(command_), " ", why));
 }
 
-Status LineProgram::check_silence() {
-  constexpr int kMoment = 100;  // milliseconds
+Status LineProgram::check_silence(int milliseconds) {
+  if (failed_) return fail("has failed before");
   pollfd one = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
-  if (failed_ || (read_.empty() && ::poll(&one, 1, kMoment) <= 0)) return Ok{};
+  if (read_.empty() && ::poll(&one, 1, milliseconds) <= 0) return Ok{};
   char byte;
   const bool has_ended = read_.empty() && ::recv(socket_.get(), &byte, 1, MSG_PEEK) <= 0;
   return has_ended ? Status(Ok{}) : fail("has written more than a line for a line");
 }
 
+Status LineProgram::check_silence() {
+  constexpr int kMoment = 100;  // milliseconds
+  return check_silence(kMoment);
+}
+
 Result<std::string> LineProgram::ask(std::string_view line, double seconds,
                                      const std::function<bool()>& goes_on) {
-  if (failed_) return fail("has failed before");
-  if (char byte; !read_.empty() || ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT) == 1) {
-    return fail("has written more than a line for a line");
-  }
+  GLINT_TRY_STATUS(check_silence(0));
   const auto start = std::chrono::steady_clock::now();
   std::string question = std::string(line) + "\n";
   std::string_view left = question;

@@ -37,6 +37,7 @@ class LineProgram {
  private:
   LineProgram(std::string command, OwnedFd socket, pid_t pid);
   Error fail(const std::string& why);
+  Status check_silence(int milliseconds);
 
   std::string command_;
   OwnedFd socket_;

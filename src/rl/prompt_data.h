@@ -43,9 +43,9 @@ struct PromptDataOptions {
 };
 
 // Rows {"prompt": text or messages, "label": text or number (for another program: anything, or
-// nothing), "metadata": {"rm_type": R}, "tools":
-// functions, "chat_template_kwargs": what the template gets beside messages and tools}; blank lines
-// are skipped, other members ignored. A wrong row is named by its line.
+// nothing), "metadata": {"rm_type": R}, "tools": functions, "chat_template_kwargs": what the
+// template gets beside messages and tools}; blank lines are skipped, other members ignored. A wrong
+// row is named by its line.
 Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options);
 
 }  // namespace glint

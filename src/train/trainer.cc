@@ -298,7 +298,7 @@ Status Trainer::read_files() {
   GLINT_TRY(config_file_, read_file(path));
   const ModelConfig& config = ranks_->model().config();
   if (config.num_unused_mtp_layers == 0) return Ok{};
-  GLINT_TRY(Json json, read_json_file(path));
+  GLINT_TRY(Json json, parse_json(config_file_).in(path));
   leave_out_unused_layers(config, json);
   config_file_ = dump_json(json, JsonStyle::kIndent2) + "\n";
   return Ok{};

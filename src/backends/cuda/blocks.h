@@ -148,7 +148,7 @@ class Blocks : public Base {
 
  protected:
   // The launches may run beside all between fork() and join(): none writes what another touches.
-  // What others wait for is launched before them. At most three branches, of `rows` rows.
+  // A launch comes before those that wait for it. At most three branches, of `rows` rows.
   virtual void beside(const std::function<void()>& launches) = 0;
   virtual void fork(std::int64_t rows) = 0;
   virtual void join() = 0;

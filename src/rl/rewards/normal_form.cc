@@ -216,7 +216,7 @@ constexpr std::array<std::array<std::string_view, 2>, 45> kCharacters = {{
 }};
 
 // LaTeX as plain text: fractions as a/b, roots as sqrt(x), braces of groups dropped, commands that
-// stand for a character spelled as one, others by their names, so that \alpha is not \beta; those
+// stand for a character spelled as one, others by their names, so that \cos is not \sin; those
 // of fonts and spaces dropped.
 class LatexReader {
  public:

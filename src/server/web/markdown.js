@@ -94,9 +94,13 @@ function codeBlock(lines, language) {
 
 const cells = (line) => line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map((c) => c.trim().replace(/\\\|/g, '|'));
 const isRule = (line) => /^ {0,3}([-*_])( *\1){2,} *$/.test(line);
-// The marks that open a block of code, and the line that closes it.
-const fenceOf = (line) => /^( *)(`{3,}|~{3,})\s*([^\s`]*)/.exec(line);
-const closes = (fence, line) => new RegExp(`^ *${fence[2][0]}{${fence[2].length},}\\s*$`).test(line);
+// A line that opens a block of code, or null; `end` matches the line that closes it.
+function fenceOf(line) {
+  const match = /^( *)(`{3,}|~{3,})\s*([^\s`]*)/.exec(line);
+  if (!match) return null;
+  const [, indent, marks, language] = match;
+  return {indent: indent.length, language, end: new RegExp(`^ *${marks[0]}{${marks.length},}\\s*$`)};
+}
 // Without the marks that may close a heading.
 function headingText(text) {
   const line = text.trimEnd();
@@ -127,8 +131,8 @@ function list(lines, at, depth) {
         if (next && next[1].length <= indent) break;
         if (line.trim() !== '' && own <= indent && lines[at - 1].trim() === '') break;
         fence = fenceOf(line);
-        strip = fence ? Math.min(width, own) : width;
-      } else if (closes(fence, line)) {
+        strip = fence ? Math.min(width, fence.indent) : width;
+      } else if (fence.end.test(line)) {
         fence = null;
       }
       inner.push(line.slice(Math.min(strip, own)));
@@ -163,12 +167,12 @@ function blocks(lines, depth = 0) {
     const line = lines[at];
     const fence = fenceOf(line);
     const heading = /^ {0,3}(#{1,6})\s+(.*)$/.exec(line);
-    if (fence && fence[1].length <= 3) {
+    if (fence && fence.indent <= 3) {
       flush();
       const code = [];
-      for (at += 1; at < lines.length && !closes(fence, lines[at]); ++at) code.push(lines[at]);
+      for (at += 1; at < lines.length && !fence.end.test(lines[at]); ++at) code.push(lines[at]);
       at += 1;
-      out.push(codeBlock(code, fence[3]));
+      out.push(codeBlock(code, fence.language));
     } else if (heading) {
       flush();
       out.push(node(`h${Math.min(6, heading[1].length + 2)}`, inline(headingText(heading[2]))));

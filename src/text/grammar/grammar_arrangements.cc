@@ -72,9 +72,7 @@ Status list_arrangements(Json& schema, const Json& root, const std::string& path
                             "more than ",
                             kMaxLists, " lists; \"maxItems\" makes them fewer"));
   if (all.empty()) return schema_error(path, "\"minItems\" are more than \"uniqueItems\" can be");
-  std::erase_if(schema.as_object(), [](const Json::Member& one) {
-    return contains({"type", "items", "minItems", "maxItems", "uniqueItems"}, one.first);
-  });
+  drop(schema, {"type", "items", "minItems", "maxItems", "uniqueItems"});
   schema.set("enum", std::move(all));
   return Ok{};
 }

@@ -82,6 +82,11 @@ const Json& target_of(const Json& root, const Json& schema, std::string& path) {
   return *at;
 }
 
+void drop(Json& schema, std::initializer_list<std::string_view> keywords) {
+  std::erase_if(schema.as_object(),
+                [&](const Json::Member& one) { return contains(keywords, one.first); });
+}
+
 Error schema_error(const std::string& path, const std::string& problem) {
   return invalid(path.empty() ? problem : str("at ", quoted(path), ": ", problem));
 }

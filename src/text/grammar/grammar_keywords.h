@@ -2,6 +2,7 @@
 // (grammar_schema.h).
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ struct TypeKeywords {
   Keywords names;
 };
 const std::vector<TypeKeywords>& type_keywords();
+
+void drop(Json& schema, std::initializer_list<std::string_view> keywords);
 
 // Whether a keyword says more than "type" does.
 bool restricts(std::string_view keyword);

@@ -96,6 +96,8 @@ TEST(GrammarSchema, properties_that_are_counted_differ) {
             "\"minProperties\" is 2, more than the \"properties\" that are described");
   EXPECT_EQ(prepared(R"({"additionalProperties":{},"minProperties":2})"),
             "\"minProperties\" is 2, and names that are not \"required\" may come twice");
+  EXPECT_NE(prepared(R"({"properties":3,"minProperties":1})").find("properties"),
+            std::string::npos);
   EXPECT_EQ(prepared(R"({"propertyNames":{"enum":["a","b"]},"minProperties":2})"),
             R"({"minProperties":2,"type":"object","properties":{"a":{},"b":{}},)"
             R"("additionalProperties":false})");

@@ -130,8 +130,7 @@ Status prepare_multiples(Json& schema, const std::string& path) {
   const Json* step = schema.find("multipleOf");
   if (!step || is_type(schema, "number")) return Ok{};
   if (*step == Json(1)) {
-    std::erase_if(schema.as_object(),
-                  [](const Json::Member& one) { return one.first == "multipleOf"; });
+    drop(schema, {"multipleOf"});
     return Ok{};
   }
   for (const char* limit : {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"})
@@ -173,12 +172,6 @@ Status prepare_pattern(std::string& pattern, std::string_view filler, const std:
   return Ok{};
 }
 
-void drop_lengths(Json& schema) {
-  std::erase_if(schema.as_object(), [](const Json::Member& one) {
-    return one.first == "minLength" || one.first == "maxLength";
-  });
-}
-
 Status prepare_string(Json& schema, const std::string& path, std::string_view pattern_filler) {
   GLINT_TRY_STATUS(check_count(schema, "minLength", path, kMaxMinLength));
   GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
@@ -195,7 +188,7 @@ Status prepare_string(Json& schema, const std::string& path, std::string_view pa
     const bool is_kept = known && !schema.find("pattern") &&
                          limit("minLength", 0) <= known->least &&
                          limit("maxLength", kNoLimit) >= known->most;
-    if (is_kept) drop_lengths(schema);
+    if (is_kept) drop(schema, {"minLength", "maxLength"});
     if (is_kept && !known->pattern.empty()) schema.set("pattern", known->pattern);
     if (!is_kept || !known->pattern.empty()) schema.set("format", "");
   }
@@ -213,7 +206,7 @@ Status prepare_string(Json& schema, const std::string& path, std::string_view pa
                                     " beside this \"pattern\" is not supported; say it in the "
                                     "pattern, as in \"^[a-z]{2,9}$\""));
     text = *std::move(limited);
-    drop_lengths(schema);
+    drop(schema, {"minLength", "maxLength"});
   }
   GLINT_TRY_STATUS(prepare_pattern(text, pattern_filler, path, "pattern"));
   schema.set("pattern", whole_text_pattern(text, pattern_filler));
@@ -271,8 +264,7 @@ void list_names(Json& schema, const Json& root) {
   Json properties = Json::Object{};
   for (const Json& name : list->as_array())
     if (name.is_string()) properties.set(name.as_string(), value);
-  std::erase_if(schema.as_object(),
-                [](const Json::Member& one) { return one.first == "propertyNames"; });
+  drop(schema, {"propertyNames"});
   schema.set("properties", std::move(properties));
   schema.set("additionalProperties", false);
 }
@@ -307,7 +299,8 @@ Status check_different(const Json& schema, bool is_open, const std::string& path
   if (!least) return Ok{};
   const Json *required = schema.find("required"), *described = schema.find("properties");
   const std::int64_t sure = required ? std::ssize(required->as_array()) : 0;
-  const std::int64_t all = described ? std::ssize(described->as_object()) : 0;
+  const bool is_object = described && described->is_object();
+  const std::int64_t all = is_object ? std::ssize(described->as_object()) : 0;
   if (least->as_int() <= (is_open ? std::max<std::int64_t>(sure, 1) : all)) return Ok{};
   return schema_error(path, str("\"minProperties\" is ", least->as_int(),
                                 is_open ? ", and names that are not \"required\" may come twice"
@@ -322,8 +315,7 @@ Status prepare_object(Json& schema, const Json& root, const std::string& path,
   // There come none but those of the patterns, whether others may or not.
   if (has("patternProperties") && !has("properties") && schema.find("additionalProperties") &&
       schema.find("additionalProperties")->is_bool())
-    std::erase_if(schema.as_object(),
-                  [](const Json::Member& one) { return one.first == "additionalProperties"; });
+    drop(schema, {"additionalProperties"});
   if (has("patternProperties") && (has("properties") || has("additionalProperties")))
     return schema_error(path, "\"patternProperties\" beside other properties is not supported");
   if (Json* names = schema.find("patternProperties"); names && names->is_object()) {
@@ -332,12 +324,12 @@ Status prepare_object(Json& schema, const Json& root, const std::string& path,
       GLINT_TRY_STATUS(prepare_pattern(pattern, pattern_filler, path, "patternProperties"));
     }
   }
-  const Json* other =
-      schema.find(has("additionalProperties") ? "additionalProperties" : "unevaluatedProperties");
-  const bool is_empty = other && *other == Json(false) && !has("properties");
-  if (is_empty && !has("patternProperties"))
-    std::erase_if(schema.as_object(),
-                  [](const Json::Member& one) { return one.first == "propertyNames"; });
+  const auto others = [&] {
+    return schema.find(has("additionalProperties") ? "additionalProperties"
+                                                   : "unevaluatedProperties");
+  };
+  const bool is_empty = others() && *others() == Json(false) && !has("properties");
+  if (is_empty && !has("patternProperties")) drop(schema, {"propertyNames"});
   list_names(schema, root);
   const Json* names = schema.find("propertyNames");
   if (names && *names != Json(Json::Object{{"type", "string"}}))
@@ -350,10 +342,8 @@ Status prepare_object(Json& schema, const Json& root, const std::string& path,
     schema.set("additionalProperties", true);
   }
   GLINT_TRY_STATUS(add_required(schema, path));
-  other =
-      schema.find(has("additionalProperties") ? "additionalProperties" : "unevaluatedProperties");
-  return check_different(schema, has("patternProperties") || (other && *other != Json(false)),
-                         path);
+  const bool is_open = has("patternProperties") || (others() && *others() != Json(false));
+  return check_different(schema, is_open, path);
 }
 
 }  // namespace
