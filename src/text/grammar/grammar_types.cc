@@ -42,9 +42,9 @@ const Format* find_format(std::string_view name) {
       "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
   static const std::string octet = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
   static const std::vector<Format> formats = {
-      {"email", str('^', email, '$')},
+      {"email", str('^', email, '$'), 5},
       {"date", str('^', date, '$'), 10, 10},
-      {"date-time", str('^', date, 'T', time, '$')},
+      {"date-time", str('^', date, 'T', time, '$'), 20},
       {"ipv4", str("^(", octet, "\\.){3}", octet, '$'), 7, 15},
       {"uuid", "", 36, 36},
       {"time"},
