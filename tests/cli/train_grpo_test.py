@@ -466,11 +466,12 @@ class Grader(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["content-length"]))
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if Grader.fails > 0:
             return self.fail()
-        Grader.asked.append(json.loads(body))
-        body = (Grader.form % (len(Grader.asked[-1]["response"]) % 7 / 4)).encode()
+        if self.path == "/grade":
+            Grader.asked.append(asked)
+        body = (Grader.form % (len(asked["response"]) % 7 / 4)).encode()
         self.send_response(Grader.status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -514,7 +515,9 @@ def another_program_grades(tmp):
         check(len(Grader.asked) == 4 and all(one["label"] == 2.5 for one in Grader.asked), "one row", Grader.asked)
         # An object has the reward, and another for evaluations.
         Grader.form = '{"score": %s, "acc": 0.5}'
-        refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers", "--reward-key"], on_stdout=True)
+        # Its last questions may come when it has ended, so they are not counted.
+        elsewhere = [f"{word}/refused" if str(word).endswith("/grade") else word for word in args]
+        refused(*elsewhere, "--num-rollout", 2, "--resume", words=["/grade/refused answers", "--reward-key"], on_stdout=True)
         Grader.asked.clear()
         output(*args, "--num-rollout", 2, "--resume", "--reward-key", "score", "--eval-reward-key", "acc", "--eval-prompt-data", f"{data}@[:1]")
         lines, evals = rounds(tmp / "out")
