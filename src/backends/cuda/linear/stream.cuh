@@ -320,8 +320,12 @@ void launch_stream(const ProductArgs& p, const Gpu& gpu) {
   const std::int64_t columns = std::int64_t{tiles} * kRowsOf16<kEpilogue>;
   const std::int64_t matrices = p.offsets ? 1 : p.matrices;
   const std::int64_t across = most_tiles(p, kRows) * blocks * matrices;
-  // Enough thread blocks to go round a few times, each with as much of n as that leaves it.
-  const std::int64_t wanted = kRounds * gpu.num_sms / across, most = (p.n + columns - 1) / columns;
+  // Enough thread blocks to go round a few times, each with as much of n as that leaves it. Where
+  // they would go round twice, and could bring their weights before they wait, half as many.
+  const std::int64_t most = (p.n + columns - 1) / columns, at_once = 2 * gpu.num_sms;
+  const bool goes_twice = across * most > at_once && across * most <= 2 * at_once;
+  const std::int64_t wanted =
+      p.knows_groups && goes_twice ? (most + 1) / 2 : kRounds * gpu.num_sms / across;
   const LaunchShape shape = {
       .grid = dim3(static_cast<unsigned>(most_tiles(p, kRows)) * blocks,
                    static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)),
