@@ -125,10 +125,13 @@ Status check_directory_name(const std::string& dir) {
   const fs::file_type type = fs::symlink_status(dir, error).type();
   if (type == fs::file_type::not_found) {
     const std::string parent = fs::path(dir).parent_path().string();
-    return parent.empty() || is_directory(parent) ? Status(Ok{})
-                                                  : system_error("cannot create", dir, ENOENT);
+    if (parent.empty() || is_directory(parent)) return Ok{};
+    return system_error("cannot create", dir, is_present(parent) ? ENOTDIR : ENOENT);
   }
   if (type == fs::file_type::none) return system_error("cannot create", dir, error.value());
+  if (type == fs::file_type::symlink) {
+    return invalid(str(dir, " is a link; name the directory that it stands for"));
+  }
   if (type != fs::file_type::directory || !fs::is_empty(dir, error)) {
     return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
   }

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 namespace glint {
 namespace {
@@ -321,7 +322,8 @@ void append_json_escaped(std::string& out, std::string_view text) {
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
-  append_json_escaped(out, text);
+  // Names of files need not be UTF-8; JSON is.
+  append_json_escaped(out, is_valid_utf8(text) ? text : std::string_view(lossy_utf8(text)));
   out += '"';
 }
 

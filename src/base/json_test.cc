@@ -73,6 +73,10 @@ TEST(Json, integers_of_any_size) {
             "-123456789012345678901234567890");
 }
 
+TEST(Json, what_is_no_utf8_is_written_as_such) {
+  EXPECT_EQ(dump_json(Json("a\xff\xfe/b")), "\"a\uFFFD\uFFFD/b\"");
+}
+
 TEST(Json, repeated_keys) {
   EXPECT_EQ(dump_json(parse_json(R"({"a":1,"b":2,"a":3})").value()), R"({"a":3,"b":2})");
   EXPECT_NE(

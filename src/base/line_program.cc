@@ -36,14 +36,19 @@ LineProgram::LineProgram(LineProgram&& other) noexcept
 
 LineProgram::~LineProgram() {
   if (pid_ == 0) return;
-  socket_ = OwnedFd();
+  ::shutdown(socket_.get(), SHUT_WR);
   ::kill(-pid_, SIGTERM);
-  // One that hangs, which may be why nobody asks it any more, need not heed that.
+  // One that hangs, which may be why nobody asks it any more, need not heed that, and the shell may
+  // end before what it started. All hold the other end, until the last has ended.
   const auto last = std::chrono::steady_clock::now() + kLastWords;
-  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > last) ::kill(-pid_, SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  char rest[4096];
+  while (std::chrono::steady_clock::now() < last) {
+    const ssize_t bytes = ::recv(socket_.get(), rest, sizeof rest, MSG_DONTWAIT);
+    if (bytes == 0 || (bytes < 0 && errno == ECONNRESET)) break;
+    if (bytes < 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  ::kill(-pid_, SIGKILL);  // a group that is there, as its leader has not been waited for
+  ::waitpid(pid_, nullptr, 0);
 }
 
 Result<LineProgram> LineProgram::start(const std::string& command) {

@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
+#include <string>
+#include <thread>
 
 namespace glint {
 namespace {
@@ -60,6 +63,26 @@ TEST(LineProgram, one_that_ignores_its_end_is_killed) {
     EXPECT_EQ(deaf.ask("one", 60).value(), "one");  // so it ignores by now
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST(LineProgram, what_the_shell_started_ends_with_it) {
+  pid_t child = 0;
+  {
+    LineProgram program =
+        LineProgram::start(
+            "(trap '' TERM; read -r x; exec sh -c 'echo $$; exec sleep 60') <&0 & wait")
+            .value();
+    child = std::stoi(program.ask("one", 60).value());
+    EXPECT_EQ(::kill(child, 0), 0);
+  }
+  // Whose parent is gone: somebody else waits for it.
+  for (int i = 0; i < 1000 && ::kill(child, 0) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+    std::string number, name, state;
+    if (!(stat >> number >> name >> state) || state == "Z") return;
+  }
+  EXPECT_NE(::kill(child, 0), 0);
 }
 
 }  // namespace

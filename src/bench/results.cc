@@ -282,7 +282,7 @@ std::string details_table(const Measurement& m) {
              " of both a second; best second ", with_commas(std::llround(s.peak_tokens_per_s)),
              " out; ", formatted("%.2f", s.tokens_per_chunk()), " tokens a chunk; ",
              formatted("%.1f", s.mean_concurrency), " at once, at most ", s.peak_concurrency,
-             " in a second\n");
+             " open within a second\n");
   if (s.num_good)
     out += str(*s.num_good, " of ", s.num_requests, " keep every limit of --goodput\n");
   return out;

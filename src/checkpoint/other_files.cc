@@ -20,6 +20,10 @@ bool is_copied(const fs::directory_entry& entry) {
                                         "glint_quantize.json"};
   constexpr std::string_view kWeights[] = {".safetensors", ".bin",  ".pt", ".pth",
                                            ".gguf",        ".onnx", ".h5", ".msgpack"};
+  // Files of the tokenizer are not left out in silence: reading one says what is wrong.
+  constexpr std::string_view kNeeded[] = {"tokenizer.json", "tokenizer_config.json",
+                                          "chat_template.jinja", "generation_config.json"};
+  if (contains(kNeeded, name)) return true;
   const std::string path = entry.path().string();
   std::error_code error;
   if (name.starts_with(".") || is_directory(path)) return false;

@@ -1,4 +1,6 @@
 // glint bench serve: load on a running server, and what its clients see of it.
+#include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 
@@ -6,6 +8,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "base/system_error.h"
 #include "bench/load.h"
 #include "bench/report.h"
 #include "bench/results.h"
@@ -67,12 +70,25 @@ std::string result_path(const BenchServeOptions& options, const std::string& nam
   return options.result_dir.empty() ? name : options.result_dir + "/" + name;
 }
 
+// Whole lines, or none: what a run that was killed left of one is not gone on with.
 Status append(const BenchServeOptions& options, const std::string& text) {
-  if (options.output_file.empty()) return Ok{};
-  std::ofstream lines(options.output_file, std::ios::app);
+  const std::string& path = options.output_file;
+  if (path.empty()) return Ok{};
+  std::error_code is_no_file;
+  const std::uintmax_t before = std::filesystem::file_size(path, is_no_file);
+  std::ifstream old;
+  if (!is_no_file && before > 0 && !text.empty()) {
+    old.open(path);
+    old.seekg(-1, std::ios::end);
+  }
+  errno = 0;
+  std::ofstream lines(path, std::ios::app);
+  if (old.is_open() && old.get() != '\n') lines << '\n';
   lines << text << std::flush;
-  if (!lines) return invalid(str("cannot write ", quoted_path(options.output_file)));
-  return Ok{};
+  if (lines) return Ok{};
+  const Error error = system_error("cannot write", path, errno);
+  if (!is_no_file) std::filesystem::resize_file(path, before, is_no_file);
+  return error;
 }
 
 // Files that are named by their load are none of the command line's.

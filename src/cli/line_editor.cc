@@ -54,7 +54,11 @@ LineEditor::LineEditor(bool interactive, std::string history_file)
   }
   using_history();
   stifle_history(kHistoryLines);
-  if (!history_file_.empty()) read_history(history_file_.c_str());
+  if (history_file_.empty()) return;
+  // Lines are appended to it, by others at the same time, too; what is too much goes at the start.
+  const char* const file = history_file_.c_str();
+  if (read_history(file) != 0) write_history(file);
+  if (history_length == kHistoryLines) history_truncate_file(file, kHistoryLines);
 }
 
 std::optional<std::string> LineEditor::read(const std::string& prompt) {
@@ -74,7 +78,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   if (text.empty()) return text;
   add_history(text.c_str());
   // Each time: the program may be killed, or its terminal closed.
-  if (!history_file_.empty()) write_history(history_file_.c_str());
+  if (!history_file_.empty()) append_history(1, history_file_.c_str());
   return text;
 }
 

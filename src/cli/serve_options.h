@@ -76,7 +76,8 @@ struct ScheduleOptions {
     v("max-num-seqs,max-running-requests,max-batch-size", max_num_seqs,
       "requests that run at once, of all replicas");
     v("max-num-batched-tokens,max-num-tokens", max_num_batched_tokens,
-      "tokens of one step at most, of each replica (default: 2048, on GPUs 8192)");
+      "tokens of one step at most, of each replica (default: 2048, on GPUs and as trtllm-serve "
+      "8192)");
     v("max-queued-requests,max-num-queued-reqs", max_queued_requests,
       "requests that may wait; beyond, 429");
     v("max-queue-seconds=X", max_queue_seconds,

@@ -8,6 +8,7 @@
 #include "base/contains.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "cli/backends.h"
 #include "cli/option_checks.h"
 #include "net/server_url.h"
@@ -112,7 +113,8 @@ std::string last_name(const std::filesystem::path& path) {
 // The last name is shown; the path or id as given and the user's names are accepted too.
 std::vector<std::string> served_names(const ServeOptions& options) {
   std::vector<std::string> names = options.served_model_name;
-  const auto add = [&](std::string name) {
+  const auto add = [&](const std::string& given) {
+    std::string name = lossy_utf8(given);
     if (!name.empty() && !contains(names, name)) names.push_back(std::move(name));
   };
   std::string given = options.model;

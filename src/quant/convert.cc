@@ -34,6 +34,7 @@ constexpr int kEncodingVersion = 1;
 // The times are for telling whether to go on; the result does not depend on them.
 constexpr std::string_view kTimes = "source_times_xxh128";
 
+constexpr std::size_t kMostManifest = std::size_t{256} << 20;  // bytes
 constexpr MoveOrder kMoveOrder = {.first = kManifestName, .last = "config.json"};
 
 // True if the name of everything in `dir` begins with `prefix`.
@@ -225,8 +226,10 @@ Status Conversion::State::look_for_earlier_run() {
   };
   // Killed before its manifest was there: nothing was written.
   if (!file_exists(path) && holds_only(partial, kManifestName)) return Ok{};
-  const Result<Json> json = read_json_file(path);
-  if (!json.ok()) return not_ours("its manifest cannot be read");
+  if (!is_present(path)) return not_ours("it has no manifest");
+  GLINT_TRY(const std::string text, read_file(path, kMostManifest));
+  const Result<Json> json = parse_json(text);
+  if (!json.ok()) return not_ours("its manifest is no JSON");
   Result<Manifest> earlier = parse_manifest(json.value());
   if (!earlier.ok()) return not_ours(earlier.error().message);
   for (const auto& [key, value] : manifest.job.as_object()) {

@@ -453,9 +453,12 @@ TEST_F(ResumeTest, another_job_is_refused_and_changes_nothing) {
   EXPECT_EQ(files("out.partial"), before);
   EXPECT_TRUE(fs::exists(dir_ / "out"));
   dir_.write(str("out.partial/", kManifestName), "{");
-  expect(refusal(source_, "out"), "its manifest cannot be read");
+  expect(refusal(source_, "out"), "its manifest is no JSON");
   fs::remove(str(dir_ / "out.partial/", kManifestName));
-  expect(refusal(source_, "out"), "its manifest cannot be read");
+  expect(refusal(source_, "out"), "it has no manifest");
+  // One that cannot be read says nothing of the run, which nobody should remove.
+  fs::create_directory(str(dir_ / "out.partial/", kManifestName));
+  EXPECT_EQ(refusal(source_, "out").find("remove it"), std::string::npos);
 }
 
 }  // namespace

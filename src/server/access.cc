@@ -94,8 +94,9 @@ ApiStatus check_access(const ServerConfig& config, const Route& route, const Htt
     return forbidden(str("pages of ", quoted(request.header("origin")),
                          " may not use this server; --allowed-origins allows them"));
   const bool own_keys = admin && !config.access.admin_api_keys.empty();
-  const std::vector<std::string>& keys =
-      own_keys ? config.access.admin_api_keys : config.access.api_keys;
+  const std::vector<std::string>& api_keys = config.access.api_keys;
+  const std::vector<std::string>& admin_keys = config.access.admin_api_keys;
+  const std::vector<std::string>& keys = own_keys ? admin_keys : api_keys;
   if (free || keys.empty()) {
     if (admin && !is_of_this_machine(request))
       return forbidden(str(request.path,
@@ -105,7 +106,11 @@ ApiStatus check_access(const ServerConfig& config, const Route& route, const Htt
     return admin || is_of_browser(request) ? check_host(config, request) : Ok{};
   }
   const std::string_view given = key_of(request);
-  if (is_key(given, keys)) return Ok{};
+  // An admin key is an API key, too.
+  if (is_key(given, keys) || is_key(given, admin_keys)) return Ok{};
+  if (own_keys && is_key(given, api_keys)) {
+    return forbidden(str(request.path, " changes the server: it needs a key of --admin-api-key"));
+  }
   return ApiError{.status = 401,
                   .message = given.empty() ? "the API key is missing; send it as \"Authorization: "
                                              "Bearer KEY\" or \"x-api-key: KEY\""

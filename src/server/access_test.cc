@@ -48,8 +48,12 @@ TEST(Access, an_empty_key_never_opens) {
 
 TEST(Access, what_changes_the_server_has_keys_of_its_own) {
   ServerConfig config = {.access = {.api_keys = {"user"}, .admin_api_keys = {"admin"}}};
-  EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "user"}}), 401);
+  EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "user"}}), 403);
+  EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "other"}}), 401);
   EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "admin"}}), 200);
+  // An admin key is an API key, too.
+  EXPECT_EQ(status_of(config, RouteAccess::kApi, {{"x-api-key", "admin"}}), 200);
+  EXPECT_EQ(status_of(config, RouteAccess::kApi, {{"x-api-key", "other"}}), 401);
   config.access.admin_api_keys.clear();
   EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "user"}}), 200);
 }

@@ -77,6 +77,12 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert out.startswith("Concurrent  Output tok/s  TTFT (ms)  TPOT (ms)  ITL p99 (ms)"), out
         for word in ("Peak sustained throughput", "Peak burst throughput", "Saturation point"):
             assert word in out, out
+        # Lines are whole: half of one, of a run that was killed, is not gone on with.
+        lines = folder / "cut.jsonl"
+        lines.write_text('{}\n{"half')
+        bench(server.url, "-c", "1", "--num-prompts", "1", "--input-len", "4", "--output-len", "3", "--output-file", lines)
+        *whole, half, last = lines.read_text().splitlines()
+        assert [json.loads(line) for line in (*whole, last)] and half == '{"half', lines.read_text()
         figures = {f["name"]: f for f in json.loads((folder / "figures.json").read_text())["figures"]}
         assert figures["output, 4 at once"]["better"] == "more" and figures["ITL p99, 1 at once"]["median"] > 0, figures
         files = sorted(folder.glob("here-infqps-concurrency*-glm5-tiny-*.json"))

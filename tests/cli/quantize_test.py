@@ -145,6 +145,13 @@ def test_flags_and_refusals(work):
     refused("quantize", source, out, "--format", "bf16", "--scope", "mlp", words=["--scope means nothing"])
     refused("quantize", source, out, "--format", "nvfp4", "--calibration", work / "none.json", words=["none.json"])
     refused("quantize", source, source, "--format", "nvfp4", words=["exists"])
+    # A tokenizer that cannot be copied is not left out.
+    odd = work / "odd"
+    shutil.copytree(source, odd)
+    (odd / "tokenizer.json").unlink()
+    (odd / "tokenizer.json").mkdir()
+    refused("quantize", odd, out, "--format", "fp8", words=["tokenizer.json"])
+    shutil.rmtree(out.with_name("out.partial"), ignore_errors=True)
     check(not out.exists() and not (work / "out.partial").exists(), "a refusal left something")
 
     # As miles' converter is called.

@@ -156,7 +156,8 @@ double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool, int times)
 }
 
 double matrix_gflops(CpuIsa isa, ThreadPool& pool, int times, int length) {
-  return gflops(matrix_work(isa), pool, times, length);
+  return std::max(gflops(f32_work(isa), pool, times, length),
+                  gflops(matrix_work(isa), pool, times, length));
 }
 
 MachineLimits measure_machine(CpuIsa isa, ThreadPool& pool) {

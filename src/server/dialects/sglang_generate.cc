@@ -166,6 +166,14 @@ void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& co
 // Values that all prompts share are read once, so that a list costs no more than its bytes.
 Result<std::vector<ApiRequest>, ApiError> parse_generate(const Json& body,
                                                          const ParseContext& context) {
+  const auto is_given = [&](const char* name) {
+    const Json* const value = body.find(name);
+    return value && !value->is_null();
+  };
+  if (is_given("text") && is_given("input_ids")) {
+    return ApiError{.message = "text and input_ids are both given; send one of them",
+                    .param = "text"};
+  }
   const auto [prompts, name] = prompt_list(body);
   if (!prompts) {
     GLINT_TRY(ApiRequest one, parse_request(body, Api::kGenerate, read_generate, context));

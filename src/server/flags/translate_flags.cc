@@ -163,7 +163,8 @@ Error Translator::unknown(const Setting& setting) const {
     if (!option.is_positional) names.push_back(option.name);
   }
   for (const auto& [name, rule] : rules_) {
-    if (!name.ends_with(".*") && !name.starts_with('-')) names.emplace_back(name);
+    const bool is_letter = name.size() == 1;
+    if (!is_letter && !name.ends_with(".*") && !name.starts_with('-')) names.emplace_back(name);
   }
   const std::string near = did_you_mean(setting.name, names);
   return invalid(str("unknown option ", quoted(setting.shown),
