@@ -7,6 +7,7 @@
 
 #include "base/seconds.h"
 #include "base/str.h"
+#include "net/error_body.h"
 
 namespace glint {
 namespace {
@@ -126,8 +127,8 @@ void LoadGenerator::stream(std::string body, std::int64_t want_tokens, StreamRec
     if (!response.ok()) {
       record.failure = response.error().message;
     } else if (response.value().status != 200) {
-      record.failure =
-          str("status ", response.value().status, ": ", quoted(response.value().body, 300));
+      record.failure = str("status ", response.value().status, ": ",
+                           quoted(error_message(response.value().body), 300));
     } else if (go_on()) {
       reader->finish(want_tokens);
     }

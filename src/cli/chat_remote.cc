@@ -9,6 +9,7 @@
 #include "cli/chat_source.h"
 #include "cli/interrupt.h"
 #include "cli/option_checks.h"
+#include "net/error_body.h"
 #include "net/http_client.h"
 #include "net/sse_reader.h"
 
@@ -17,12 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kLookSeconds = 0.05;  // how often Ctrl-C is looked for
-
-std::string message_of_error(const Json& body) {
-  const Json* error = body.find("error");
-  const std::string* message = text_of(error ? *error : body, "message");
-  return message ? *message : dump_json(body);
-}
 
 // `messages` as the API wants them: the arguments of calls are texts, and calls have ids, which
 // their results, in the same order, name.

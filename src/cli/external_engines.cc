@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checksum.h"
 #include "cli/external_session.h"
+#include "net/error_body.h"
 #include "net/server_url.h"
 
 namespace glint {
@@ -25,16 +26,10 @@ constexpr std::size_t kMaxBody = std::size_t{1} << 20;
 
 }  // namespace
 
-std::string message_of(std::string_view body) {
-  const Result<Json> json = parse_json(body, {.max_values = 4096});
-  const Json* const error = json.ok() ? json.value().find("error") : nullptr;
-  const std::string* const message = error ? text_of(*error, "message") : nullptr;
-  return cut_text(message ? *message : body, 500);
-}
-
 Status status_of(const HttpResponse& response) {
   if (response.status == 200) return Ok{};
-  std::string said = str("answers with status ", response.status, ": ", message_of(response.body));
+  std::string said =
+      str("answers with status ", response.status, ": ", error_message(response.body));
   if (response.status == 401 || response.status == 403) {
     said += "; GLINT_API_KEY is the key that is sent";
   }

@@ -30,9 +30,8 @@ struct ExternalEngineOptions {
 
 inline constexpr double kServerRetrySeconds = 1;  // before a server is asked again
 
-// The message of an error that a server tells; and the status that it answers with, without the
-// server's name: kUnavailable where another time may be better.
-std::string message_of(std::string_view body);
+// The status that a server answers with, without the server's name: kUnavailable where another time
+// may be better.
 Status status_of(const HttpResponse& response);
 
 // "http://HOST:PORT" of each address. Fails on what is none, and on one that comes twice.

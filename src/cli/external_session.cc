@@ -7,6 +7,7 @@
 
 #include "base/seconds.h"
 #include "base/str.h"
+#include "net/error_body.h"
 #include "net/sse_reader.h"
 #include "train/train_sequence.h"
 
@@ -221,7 +222,7 @@ void ExternalSession::lose(RequestId id, Ask& ask, const std::string& why) {
 Status ExternalSession::take(RequestId id, Ask& ask, std::string_view data) {
   const std::string origin = ask.server->origin;
   if (data.starts_with("{\"error\"")) {
-    return lose(id, ask, str(origin, " fails: ", message_of(data))), Ok{};
+    return lose(id, ask, str(origin, " fails: ", error_message(data))), Ok{};
   }
   GLINT_TRY(const AnswerPiece piece, parse_answer_piece(data, ask.limits).in(origin));
   const std::size_t known = std::min(ask.tokens.size(), piece.tokens.size());

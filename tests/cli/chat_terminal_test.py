@@ -90,14 +90,18 @@ with tempfile.TemporaryDirectory() as folder:
         blocked = int((task / "status").read_text().split("SigBlk:")[1].split()[0], 16)
         mask = sum(1 << (number - 1) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH))
         check(blocked & mask == (0 if int(task.name) == terminal.process.pid else mask), "signals of the terminal", f"{blocked:x}")
+    # Lines that another chat writes to the history stay there.
+    history = home / ".glint_history"
+    with history.open("ab") as file:
+        file.write(b"of another chat\n")
     # Letters beyond ASCII are kept, whatever the locale.
     terminal.type("/x Grüße, 日本".encode() + b"\n")
     answer = terminal.wait_for(b" is no command") + terminal.wait_for(b"> ")
     check('"/x Grüße, 日本" is no command'.encode() in answer, "letters beyond ASCII", answer)
     check(terminal.leave() == 0, "/quit", b"")
-    history = home / ".glint_history"
     check(stat.S_IMODE(history.stat().st_mode) == 0o600, "others may read the history", b"")
-    check(b"forget" not in history.read_bytes() and b"7?" in history.read_bytes(), "history", history.read_bytes())
+    lines = history.read_bytes()
+    check(b"forget" not in lines and all(word in lines for word in (b"7?", b"of another chat")), "history", lines)
 
     terminal = Terminal(home, NO_COLOR="1")
     answer = terminal.ask(b"What is 12 + 7?")

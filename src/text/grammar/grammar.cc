@@ -72,6 +72,7 @@ Error grammar_error(const char* what) {
   text.erase(0, text.find_first_not_of(" \n"));
   text.erase(std::min(text.find('\n'), text.size()));
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
+  if (text.ends_with("but got")) text += " the end";
   if (text.size() > 300) text = text.substr(0, 300) + " ...";
   if (text.empty()) text = "it has no grammar";  // some of xgrammar's exceptions say nothing
   const bool is_word = text.size() > 1 && std::islower(static_cast<unsigned char>(text[1]));
@@ -294,8 +295,12 @@ Result<xgrammar::Grammar> checked_regex(const std::string& expression, const std
     return xgrammar::Grammar::FromRegex(whole);
   } catch (const std::exception& error) {
     const Error of_whole = grammar_error(error.what());
-    // A fault in the grammar made of it has a place in that.
-    if (of_whole.message.starts_with("EBNF")) return invalid("the expression cannot be read");
+    // A fault in the grammar made of it has a place in that, "EBNF .. at line 1, column 5: ..".
+    if (of_whole.message.starts_with("EBNF")) {
+      const std::size_t reason = of_whole.message.find(": ");
+      return invalid("the expression cannot be read" +
+                     (reason == std::string::npos ? "" : of_whole.message.substr(reason)));
+    }
     xgrammar::Grammar::FromRegex(expression);
     return of_whole;
   }
