@@ -70,7 +70,7 @@ TEST(LineProgram, what_the_shell_started_ends_with_it) {
   {
     LineProgram program =
         LineProgram::start(
-            "(trap '' TERM; read -r x; exec sh -c 'echo $$; exec sleep 60') <&0 & wait")
+            "exec 3<&0; (trap '' TERM; read -r x <&3; exec sh -c 'echo $$; exec sleep 60') & wait")
             .value();
     child = std::stoi(program.ask("one", 60).value());
     EXPECT_EQ(::kill(child, 0), 0);

@@ -201,7 +201,7 @@ Json to_json(const Loading& loading) {
 
 // How fast a plain loop reads the memory that packed weights lie in, or, where they are read in
 // place, what it read of new memory: where a hypervisor backs memory by kinds of different speed,
-// new memory says little of the weights'. And what the cores multiply in about a twentieth of a
+// new memory says little of the weights'. And what the cores multiply in about a tenth of a
 // second. Of all ranks at the same time.
 Limits limits_now(Ranks& ranks, const MachineLimits& machine) {
   std::vector<Limits> each(static_cast<std::size_t>(ranks.size()));

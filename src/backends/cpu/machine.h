@@ -22,8 +22,9 @@ struct MachineLimits {
 // `memory` is aligned to 8 bytes and far larger than any cache.
 double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool, int times = 8);
 
-// The rate of all threads together at the instruction of `isa` that multiplies bf16, in 10^9
-// operations a second: the best of `times` runs of `length` half milliseconds or so each.
+// The rate of all threads together at the faster of the instructions of `isa` that multiply bf16
+// and f32, in 10^9 operations a second: the best of `times` runs of each, of `length` half
+// milliseconds or so.
 double matrix_gflops(CpuIsa isa, ThreadPool& pool, int times = 8, int length = 1);
 
 // Takes about a second. The best of several short runs each: what disturbs a run only makes it
