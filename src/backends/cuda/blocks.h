@@ -1,4 +1,4 @@
-// The blocks of CudaOps: in bf16 all that lies between two products of attention_in is one launch,
+// The blocks of CudaOps: in bf16 what comes of a product of attention_in for a cache is one launch,
 // and so are the gate and up products of an FFN with what joins them.
 //
 // They are written over launches, which CudaOps makes and CudaPlanOps counts, so that a plan takes
@@ -16,17 +16,13 @@
 
 namespace glint::cuda {
 
-// Experts by logits that lie in three parts, as those of RouterInputArgs::parts.
-struct PartsRoute {
-  RouteArgs args = {};
-};
-
 template <class Base>
 class Blocks : public Base {
  public:
   using Base::Base;
 
-  // All that lies between the products is one launch, and so are both rotations at the end.
+  // The query's way is the longest: what goes into the caches, and the index weights, come beside
+  // it, and so does the attention's query beside the indexer's.
   void attention_in(const AttentionInArgs& args, Arena& scratch) override {
     const AttentionDims& d = args.dims;
     const AttentionWeights& w = args.weights;
@@ -38,29 +34,29 @@ class Blocks : public Base {
     const Tensor a = f.add_rms_norm(args.x, args.delta, w.input_layernorm, d.rms_norm_eps);
     const Tensor q_latent = scratch.take_padded(f.dtype, {T, w.q_a_proj.rows});
     const bool with_query = with_index && args.index_q;
-    Tensor kv, k;
     fork(T);
     this->linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
-    beside([&] { kv = f.linear(a, w.kv_a_proj_with_mqa); });
-    if (with_index) beside([&] { k = f.linear(a, w.indexer.wk); });
+    beside([&] { launch(LatentInputsArgs{args, f.linear(a, w.kv_a_proj_with_mqa)}); });
+    if (with_index) beside([&] { launch(KeyInputsArgs{args, f.linear(a, w.indexer.wk)}); });
     if (with_query) {
       beside([&] {
         this->linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
       });
     }
-    join();
-    launch(AttentionInputs{.block = args, .q = q_latent, .kv = kv, .k = k});
-    fork(T);
-    if (with_query) {
-      beside([&] {
-        this->linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
-      });
-    }
-    this->linear({.x = q_latent, .weight = w.q_b_proj, .out = args.q.flat()});
+    this->rms_norm(
+        {.x = q_latent, .weight = w.q_a_layernorm, .eps = d.rms_norm_eps, .out = q_latent});
+    const LinearArgs q = {.x = q_latent, .weight = w.q_b_proj, .out = args.q.flat()};
     const RopeArgs rope_q = {.x = args.q.last(d.qk_rope_head_dim),
                              .positions = args.batch.positions,
                              .table = args.batch.rope_table};
-    if (!with_query) return this->rope(rope_q);
+    if (!with_query) {
+      this->linear(q);
+      join();
+      return this->rope(rope_q);
+    }
+    fork(T);
+    this->linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
+    beside([&] { this->linear(q); });
     join();
     const RopeArgs rope_index = {.x = args.index_q.first(d.qk_rope_head_dim),
                                  .positions = args.batch.positions,
@@ -98,8 +94,13 @@ class Blocks : public Base {
       beside([&] { ffn(shared, routed.m, inner, args.answer()); });
     }
     const Tensor answers = scratch.take(args.answer().dtype, {routed.rows.dim(0), args.x.dim(1)});
+    // The shared experts of few rows have ended by then, and what comes after a join starts later:
+    // better the experts, which wait for their offsets, than what adds up.
+    constexpr std::int64_t kFewRows = 32;
+    const bool is_few = args.x.dim(0) <= kFewRows;
+    if (is_few) join();
     moe_experts(experts_of(routed, answers), scratch);
-    join();
+    if (!is_few) join();
     this->combine({.y = answers,
                    .places = routed.places,
                    .weights = routed.weights,
@@ -147,18 +148,19 @@ class Blocks : public Base {
   }
 
  protected:
-  // The launches may run beside all between fork() and join(): none writes what another touches.
-  // A launch comes before those that wait for it. At most three branches, of `rows` rows.
+  // The launches may run beside all between the last fork() and join(): none writes what another
+  // touches. A launch comes before those that wait for it. At most four branches, of `rows` rows.
   virtual void beside(const std::function<void()>& launches) = 0;
   virtual void fork(std::int64_t rows) = 0;
   virtual void join() = 0;
-  virtual void launch(const AttentionInputs& args) = 0;
+  virtual void launch(const LatentInputsArgs& args) = 0;
+  virtual void launch(const KeyInputsArgs& args) = 0;
   virtual void launch(const RopePair& args) = 0;
   virtual void launch(const GateUpArgs& args) = 0;
   virtual void launch(const GroupedGateUpArgs& args) = 0;
   virtual void launch(const GroupedDownArgs& args) = 0;
   virtual void launch(const RouterInputArgs& args) = 0;
-  virtual void launch(const PartsRoute& args) = 0;
+  virtual void launch(const RoutePermuteArgs& args) = 0;
 
  private:
   // out = down(silu(gate(x)) * up(x)) of weights that are is_gate_up().
@@ -190,8 +192,10 @@ class Blocks : public Base {
     const Tensor logits = scratch.take(DType::kF32, {parts.dim(0), gate.rows});
     this->linear({.x = parts, .weight = gate, .out = logits});
     const Tensor ids = take_routed(args, scratch);
-    launch(PartsRoute{routing_of(args, logits, ids)});
-    this->permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
+    launch(RoutePermuteArgs{
+        .route = routing_of(args, logits, ids),
+        .permute = {
+            .ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places}});
   }
 };
 

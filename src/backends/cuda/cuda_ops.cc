@@ -79,9 +79,7 @@ class CudaOps final : public Blocks<Backend> {
       launch_sparse_mla(args, scores(), gpu);
     });
   }
-  void route(const RouteArgs& args) override {
-    run("route", args, [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu); });
-  }
+  void route(const RouteArgs& args) override { run("route", args, launch_route); }
   void pick_copies(const PickCopiesArgs& args) override {
     run("pick_copies", args, launch_pick_copies);
   }
@@ -143,9 +141,10 @@ class CudaOps final : public Blocks<Backend> {
   void beside(const std::function<void()>& launches) override { device_->beside(launches); }
   void fork(std::int64_t rows) override { device_->fork(rows); }
   void join() override { device_->join(); }
-  void launch(const AttentionInputs& args) override {
-    start("attention_inputs", args, launch_attention_inputs);
+  void launch(const LatentInputsArgs& args) override {
+    start("latent_inputs", args, launch_latent_inputs);
   }
+  void launch(const KeyInputsArgs& args) override { start("key_inputs", args, launch_key_inputs); }
   void launch(const RopePair& args) override { start("rope", args, launch_rope_pair); }
   void launch(const GateUpArgs& args) override {
     for (const LinearArgs& product : products_of(args)) check(product);
@@ -162,9 +161,9 @@ class CudaOps final : public Blocks<Backend> {
   void launch(const RouterInputArgs& args) override {
     start("router_input", args, launch_router_input);
   }
-  void launch(const PartsRoute& route) override {
-    start("route", route.args,
-          [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu, 3); });
+  void launch(const RoutePermuteArgs& args) override {
+    check(args.permute);
+    start("route", args, launch_route_permute);
   }
 
   std::unique_ptr<CudaDevice> device_;

@@ -15,7 +15,8 @@ class CudaPlanOps final : public Blocks<PlanOps> {
   void beside(const std::function<void()>& launches) override { launches(); }
   void fork(std::int64_t) override {}
   void join() override {}
-  void launch(const AttentionInputs&) override {}
+  void launch(const LatentInputsArgs&) override {}
+  void launch(const KeyInputsArgs&) override {}
   void launch(const RopePair&) override {}
   void launch(const GateUpArgs& args) override {
     for (const LinearArgs& product : products_of(args)) linear(product);
@@ -25,7 +26,7 @@ class CudaPlanOps final : public Blocks<PlanOps> {
   }
   void launch(const GroupedDownArgs& args) override { grouped_linear(args.product); }
   void launch(const RouterInputArgs&) override {}
-  void launch(const PartsRoute&) override {}
+  void launch(const RoutePermuteArgs& args) override { permute(args.permute); }
 };
 
 }  // namespace glint::cuda

@@ -53,9 +53,9 @@ class CudaDevice final : public Device {
     check(cudaGetLastError(), "launch");
   }
 
-  // The launches are a branch beside all between fork() and join(), which waits for all branches:
-  // none may write what another touches. What was launched first finds room first. Of few `rows`
-  // it is one only while a graph is recorded: else the host would keep the device waiting.
+  // The launches are a branch beside all between the last fork() and join(), which waits for all
+  // branches: none may write what another touches. What was launched first finds room first. Of few
+  // `rows` it is one only while a graph is recorded: else the host would keep the device waiting.
   template <class Launches>
   void beside(Launches&& launches) {
     begin_branch();
@@ -80,7 +80,7 @@ class CudaDevice final : public Device {
     cudaStream_t stream = nullptr;  // in the branch itself the main one
     cudaEvent_t ended = nullptr;
   };
-  static constexpr int kMostBranches = 3;
+  static constexpr int kMostBranches = 4;
   std::array<Branch, kMostBranches> branches_;
   int num_branches_ = 0;  // since the last join
   cudaEvent_t forked_ = nullptr;

@@ -1,4 +1,4 @@
-// The middle of attention_in in one launch: what lies between its products.
+// The cache rows that attention_in writes, each behind its product in one launch.
 #pragma once
 
 #include "backends/cuda/gpu.h"
@@ -6,22 +6,23 @@
 
 namespace glint::cuda {
 
-// For each token
+// For each token, with the roundings of these ops one by one:
 //
-//   q            = rms_norm(q)
 //   latent cache <- rms_norm(kv[0 : latent]), rope(kv[latent : ])
-//   index cache  <- rope(layer_norm(k))                            where there is k
-//
-// with the roundings of these ops one by one.
-struct AttentionInputs {
+struct LatentInputsArgs {
   const AttentionInArgs& block;
-  Tensor q = {};   // [T, q_lora_rank] bf16, updated; rows may be strided
   Tensor kv = {};  // [T, latent + rope] bf16
-  Tensor k = {};   // [T, Di] bf16, or empty
 };
+void launch_latent_inputs(const LatentInputsArgs& args, const Gpu& gpu);
 
-// Whether the kernel computes it: bf16 activations, caches in bf16 or fp8, rows that it holds.
+//   index cache <- rope(layer_norm(k))
+struct KeyInputsArgs {
+  const AttentionInArgs& block;
+  Tensor k = {};  // [T, Di] bf16
+};
+void launch_key_inputs(const KeyInputsArgs& args, const Gpu& gpu);
+
+// Whether they compute it: bf16 activations, caches in bf16 or fp8, rows that they hold.
 bool is_attention_inputs(const AttentionInArgs& args, bool with_index);
-void launch_attention_inputs(const AttentionInputs& args, const Gpu& gpu);
 
 }  // namespace glint::cuda

@@ -8,8 +8,7 @@ namespace glint::cuda {
 
 inline constexpr std::int64_t kMostExperts = 4096;  // that route holds
 
-// `parts`: rows of args.logits [T * parts, E] whose sum, in order, is a token's.
-void launch_route(const RouteArgs& args, const Gpu& gpu, int parts = 1);
+void launch_route(const RouteArgs& args, const Gpu& gpu);
 void launch_pick_copies(const PickCopiesArgs& args, const Gpu& gpu);
 void launch_count_experts(const CountExpertsArgs& args, const Gpu& gpu);
 void launch_permute(const PermuteArgs& args, const Gpu& gpu);
@@ -29,5 +28,13 @@ struct RouterInputArgs {
   Tensor parts = {};  // [3 T, D] bf16 written
 };
 void launch_router_input(const RouterInputArgs& args, const Gpu& gpu);
+
+// route of the logits of such parts, [3 T, E], whose sums, in order, are the tokens'; and permute
+// of its ids.
+struct RoutePermuteArgs {
+  RouteArgs route = {};
+  PermuteArgs permute = {};
+};
+void launch_route_permute(const RoutePermuteArgs& args, const Gpu& gpu);
 
 }  // namespace glint::cuda

@@ -1,4 +1,5 @@
-// route: a thread block for each token. The place of an expert is how many are better.
+// route: a thread block for each token. The place of an expert is how many are better. That of an
+// only token permutes, too.
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/reduce.cuh"
@@ -20,6 +21,11 @@ struct Router {
   float routed_scaling_factor;
   std::int32_t* ids;
   float* weights;
+};
+
+// As PermuteArgs has them; null: not wanted.
+struct Places {
+  std::int32_t *rows, *offsets, *places;
 };
 
 // In f64, so that scores are the reference's.
@@ -70,11 +76,8 @@ __device__ int place_of(const float* biased, int num_experts, int e) {
   return place;
 }
 
-__global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
-  extern __shared__ float shared[];
-  let_next_start();
-  wait_for_inputs();
-  float* scores = shared;
+// `own_ids` [k], `scores` [2 E + k] in shared memory.
+__device__ void route_token(const Router& r, std::int32_t* own_ids, float* scores) {
   float* biased = scores + r.num_experts;  // NaN: not to be chosen
   float* chosen = biased + r.num_experts;
   const std::int64_t t = blockIdx.x;
@@ -82,7 +85,7 @@ __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
   std::int32_t* ids = r.ids + t * r.k;
   float* weights = r.weights + t * r.k;
   if (r.positions && r.positions[t] < 0) {
-    for (int j = threadIdx.x; j < r.k; j += kBlock) ids[j] = -1, weights[j] = 0;
+    for (int j = threadIdx.x; j < r.k; j += kBlock) ids[j] = own_ids[j] = -1, weights[j] = 0;
     return;
   }
   for (int e = threadIdx.x; e < r.num_experts; e += kBlock) {
@@ -93,7 +96,10 @@ __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
   }
   __syncthreads();
   if (r.given) {
-    for (int j = threadIdx.x; j < r.k; j += kBlock) chosen[j] = scores[ids[j]];
+    for (int j = threadIdx.x; j < r.k; j += kBlock) {
+      own_ids[j] = ids[j];
+      chosen[j] = scores[ids[j]];
+    }
   } else {
     if (r.topk_group < r.n_group) {
       if (threadIdx.x < kWarp) leave_best_groups(r, biased);
@@ -101,7 +107,7 @@ __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
     }
     for (int e = threadIdx.x; e < r.num_experts; e += kBlock) {
       const int place = isnan(biased[e]) ? r.k : place_of(biased, r.num_experts, e);
-      if (place < r.k) ids[place] = e, chosen[place] = scores[e];
+      if (place < r.k) ids[place] = own_ids[place] = e, chosen[place] = scores[e];
     }
   }
   __syncthreads();
@@ -113,9 +119,35 @@ __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
   }
 }
 
-}  // namespace
+// permute of an only token, whose experts are distinct. `ids` lie in shared memory.
+__device__ void place_token(const Places& p, const std::int32_t* ids, int k, int num_experts) {
+  const auto num_before = [&](std::int32_t expert) {
+    std::int32_t before = 0;
+    for (int j = 0; j < k; ++j) before += ids[j] >= 0 && ids[j] < expert;
+    return before;
+  };
+  for (int e = threadIdx.x; e <= num_experts; e += kBlock) p.offsets[e] = num_before(e);
+  for (int j = threadIdx.x; j < k; j += kBlock) {
+    const std::int32_t place = ids[j] < 0 ? -1 : num_before(ids[j]);
+    p.places[j] = place;
+    if (place >= 0) p.rows[place] = 0;
+  }
+}
 
-void launch_route(const RouteArgs& args, const Gpu& gpu, int parts) {
+__global__ void __launch_bounds__(kBlock) route_kernel(const Router r, const Places places) {
+  extern __shared__ float shared[];
+  auto* const own_ids = reinterpret_cast<std::int32_t*>(shared);
+  // Experts, which come next, would take the room of the shared one's thread blocks to wait in.
+  if (!places.rows) let_next_start();
+  wait_for_inputs();
+  route_token(r, own_ids, shared + r.k);
+  if (!places.rows) return;
+  __syncthreads();
+  place_token(places, own_ids, r.k, r.num_experts);
+}
+
+// `parts`: rows of args.logits [T * parts, E] whose sum, in order, is a token's.
+void start_route(const RouteArgs& args, int parts, const Places& places, const Gpu& gpu) {
   const std::int64_t tokens = args.ids.dim(0), experts = args.logits.dim(1), k = args.ids.dim(1);
   if (tokens == 0 || k == 0) return;
   GLINT_CHECK(experts <= kMostExperts, str("route: ", experts, " experts; at most ", kMostExperts));
@@ -132,10 +164,28 @@ void launch_route(const RouteArgs& args, const Gpu& gpu, int parts) {
                          .routed_scaling_factor = args.routed_scaling_factor,
                          .ids = args.ids.ptr<std::int32_t>(),
                          .weights = args.weights.ptr<float>()};
-  const std::size_t shared = static_cast<std::size_t>(2 * experts + k + kReadAhead) * sizeof(float);
+  const std::size_t shared =
+      static_cast<std::size_t>(2 * (experts + k) + kReadAhead) * sizeof(float);
   launch_small(route_kernel,
                {.grid = dim3(static_cast<unsigned>(tokens)), .block = kBlock, .shared = shared},
-               gpu, router);
+               gpu, router, places);
+}
+
+}  // namespace
+
+void launch_route(const RouteArgs& args, const Gpu& gpu) { start_route(args, 1, {}, gpu); }
+
+void launch_route_permute(const RoutePermuteArgs& args, const Gpu& gpu) {
+  const PermuteArgs& permute = args.permute;
+  const bool is_only = permute.ids.dim(0) == 1 && permute.ids.dim(1) > 0;
+  Places places = {};
+  if (is_only) {
+    places = {.rows = permute.rows.ptr<std::int32_t>(),
+              .offsets = permute.offsets.ptr<std::int32_t>(),
+              .places = permute.places.ptr<std::int32_t>()};
+  }
+  start_route(args.route, 3, places, gpu);
+  if (!is_only) launch_permute(permute, gpu);
 }
 
 }  // namespace glint::cuda

@@ -23,7 +23,6 @@ __device__ float take_part(float value, float& part) {
 template <class Delta, class W>
 __global__ void __launch_bounds__(kNormBlock)
     router_input_kernel(const Row r, const Delta* delta, const W* weight) {
-  let_next_start();
   const std::int64_t row = blockIdx.x;
   float* const x = r.x + row * r.x_stride;
   const Delta* const own_delta = delta + row * r.columns;

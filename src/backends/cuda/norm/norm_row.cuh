@@ -11,7 +11,8 @@ namespace glint::cuda {
 inline constexpr int kNormBlock = 256;
 
 // x += delta, where there is one, and write(c, v) with elements [c, c + kVec) of rms_norm(x), for
-// each of a thread's c. Waits for inputs before it reads x and delta. kWhole: with_whole().
+// each of a thread's c. Waits for inputs before it reads x and delta, and lets the next kernel
+// start. kWhole: with_whole().
 //
 // All loads of a row of up to 6,144 elements are under way at once, and what they bring stays in
 // registers.
@@ -46,6 +47,7 @@ __device__ void norm_row(X* x, const Delta* delta, const W* weight, std::int64_t
   };
   for_held([&](int j, std::int64_t c) { weights[j] = pack_of(weight, c); });
   wait_for_inputs();
+  let_next_start();  // not before: it would take the room of what runs beside the kernel before
   for_held([&](int j, std::int64_t c) {
     olds[j] = pack_of(x, c);
     if (delta) deltas[j] = pack_of(delta, c);

@@ -19,7 +19,6 @@ struct Row {
 template <class X, class Delta, class Out, class W>
 __global__ void __launch_bounds__(kNormBlock)
     rms_norm_kernel(Row<X, Delta, Out> r, const W* weight) {
-  let_next_start();
   const std::int64_t row = blockIdx.x;
   X* const x = r.x + row * r.x_stride;
   const Delta* const delta = r.delta ? r.delta + row * r.columns : nullptr;
