@@ -191,8 +191,7 @@ Status complete_setup(const ServeOptions& options, const TranslatedArgs& given, 
   setup.rank.use_windows = given.graphs.windows;
   keep_to_memory(setup.rank.name, 0, facts.ranks.here);
   GLINT_TRY(setup.backend, make_backend(setup.rank));
-  setup.graphs = sizes_of(given.graphs, options.max_num_seqs);
-  setup.graphs.most = step_tokens(options);
+  setup.graphs = sizes_of(given.graphs, options.max_num_seqs, step_tokens(options));
   GLINT_TRY_STATUS(plan_model_memory(options, setup));
   GLINT_TRY(setup.plan, plan_serve(options, given, facts));
   return Ok{};

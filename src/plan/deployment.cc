@@ -31,8 +31,9 @@ StepLimits limits_of(const ModelConfig& config, const Deployment& d) {
   const DeploymentOptions& o = d.options;
   const int running = d.all_running();
   GraphSizes graphs;
-  if (StepGraphs::can_record(o.layout) && !o.device.is_host()) graphs = usual_graphs(running);
-  graphs.most = o.step_tokens;
+  if (StepGraphs::can_record(o.layout) && !o.device.is_host()) {
+    graphs = sizes_of({}, running, o.step_tokens);
+  }
   return {.max_step_tokens = o.step_tokens,
           .max_running = running,
           .max_drafts = o.max_drafts,

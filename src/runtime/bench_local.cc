@@ -34,9 +34,14 @@ class Sequences {
                                                          .max_running = count,
                                                          .max_seq_len = length}));
     const std::int64_t bytes = pages * plan.page + plan.working_bytes();
+    // The cache of those before makes room for this one, and their steps' memory is used again.
+    const std::int64_t held =
+        model.num_pages() * plan.page +
+        std::min(static_cast<std::int64_t>(model.arena_bytes()), plan.working_bytes());
     Device& device = model.ops().device();
-    if (const std::int64_t free = device.is_host() ? available_memory() : device.memory().available;
-        bytes > free) {
+    const std::int64_t free =
+        held + (device.is_host() ? available_memory() : device.memory().available);
+    if (bytes > free) {
       return exhausted(str(human_bytes(bytes), " are needed for ", counted(count, "sequence"),
                            " of length ", with_commas(length), ", and ", human_bytes(free),
                            " are free; measure fewer or shorter ones"));

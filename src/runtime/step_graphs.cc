@@ -46,9 +46,10 @@ GraphSizes usual_graphs(std::int64_t most) {
   }
 }
 
-GraphSizes sizes_of(const GraphWishes& wishes, std::int64_t max_running) {
-  GraphSizes sizes = {.rows = wishes.rows, .pads = wishes.pads};
-  const std::int64_t most = std::min(wishes.most.value_or(max_running), max_running);
+GraphSizes sizes_of(const GraphWishes& wishes, std::int64_t max_running, std::int64_t step_tokens) {
+  GraphSizes sizes = {.rows = wishes.rows, .pads = wishes.pads, .most = step_tokens};
+  const std::int64_t running = std::min(max_running, step_tokens);
+  const std::int64_t most = std::min(wishes.most.value_or(running), running);
   if (sizes.rows.empty()) sizes.rows = usual_graphs(most).rows;
   std::vector<std::int64_t>& rows = sizes.rows;
   std::sort(rows.begin(), rows.end());
@@ -57,6 +58,7 @@ GraphSizes sizes_of(const GraphWishes& wishes, std::int64_t max_running) {
   const auto last = std::lower_bound(rows.begin(), rows.end(), most);
   if (last != rows.end()) rows.erase(last + (wishes.pads || *last == most ? 1 : 0), rows.end());
   if (wishes.eager) rows.clear();
+  if (!rows.empty()) rows.back() = std::min(rows.back(), step_tokens);
   return sizes;
 }
 

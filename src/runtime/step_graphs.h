@@ -33,8 +33,9 @@ GraphSizes graph_sizes(std::span<const std::int64_t> list);
 
 // Few sizes, up to `most` rows, and never a quarter more rows than there are beyond the first.
 GraphSizes usual_graphs(std::int64_t most);
-// The sizes of a server in which at most `max_running` sequences run.
-GraphSizes sizes_of(const GraphWishes& wishes, std::int64_t max_running);
+// The sizes of a server in which at most `max_running` sequences run, in steps of at most
+// `step_tokens` rows: no graph has more, for memory is planned for such steps.
+GraphSizes sizes_of(const GraphWishes& wishes, std::int64_t max_running, std::int64_t step_tokens);
 
 // The pages of each sequence in a graph: the first size that holds `pages`, at most `most`. Four
 // times as many from one size to the next, beginning with those that are not searched for keys.

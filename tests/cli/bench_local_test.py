@@ -5,6 +5,7 @@
 """
 import json
 import re
+import resource
 import statistics
 import sys
 import tempfile
@@ -81,6 +82,13 @@ def a_cpu_has_no_gaps():
     check(text.split()[-3:] == ["-", "-", "0"] and names == ["step, 1 running"], "what nothing measured", (text, names))
 
 
+def caches_follow_each_other():
+    limit = 1_500_000 << 10  # bytes: one of these caches fits, two do not
+    text = output("bench", "local", MODEL, "-p", 0, "-n", 2, "-d", "3000,3500", "-b", 40, "-r", 1, "--threads", 1,
+                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    check("at depth 3000, batch 40" in text and "at depth 3500, batch 40" in text, "both depths", text)
+
+
 def ranks_share_the_work():
     one, two, cut, staged = (json.loads(output("bench", "local", MODEL, *WHAT, "--json", *more))
                              for more in ((), ("--tp", 2), ("--reduce-slices", 2), ("--pp", 2)))
@@ -115,6 +123,7 @@ def replicas_share_the_sequences():
     check(alone["bytes_per_token"] < spread[1]["bytes_per_token"] < shared["bytes_per_token"], "traffic of experts for all", (spread[1], shared))
 
 
+caches_follow_each_other()
 ranks_share_the_work()
 replicas_share_the_sequences()
 json_has_every_combination()

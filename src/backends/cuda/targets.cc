@@ -36,7 +36,7 @@ Status check_target(const std::string& device, int capability, std::string_view 
   }
   return unsupported(str(kernels, "this build has kernels for ", targets,
                          " only; build with -DGLINT_CUDA_TARGETS=", capability,
-                         ", or run with --backend cpu"));
+                         capability == 90 ? "a" : "", ", or run with --backend cpu"));
 }
 
 std::string unmeasured(const std::string& device, int capability) {

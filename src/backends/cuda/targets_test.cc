@@ -25,6 +25,10 @@ TEST(Targets, a_device_without_code_is_refused_in_a_sentence) {
   EXPECT_EQ(check_target("CUDA device 0 (NVIDIA B200)", 100, "80 90a").error().message,
             "CUDA device 0 (NVIDIA B200) is sm_100, and this build has kernels for 80 90a only; "
             "build with -DGLINT_CUDA_TARGETS=100, or run with --backend cpu");
+  EXPECT_EQ(check_target("CUDA device 0 (NVIDIA H200)", 90, "80").error().message,
+            "CUDA device 0 (NVIDIA H200) is sm_90, and this build has kernels for 80 only; build "
+            "with -DGLINT_CUDA_TARGETS=90a, or run with --backend cpu")
+      << "kernels of 9.0 are not compiled for 90";
   EXPECT_EQ(check_target("CUDA device 1 (Tesla T4)", 75, "80").error().message,
             "CUDA device 1 (Tesla T4) is sm_75, and kernels need sm_80 or later; run with "
             "--backend cpu");

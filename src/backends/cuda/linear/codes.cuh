@@ -1,5 +1,5 @@
 // The weights of a lane: 32 of each step of kStep columns, of one row, from memory to pairs of bf16
-// as the tensor cores take them. Both kernels of products use them, so that their sums agree.
+// as the tensor cores take them. All kernels of products use them, so that their sums agree.
 //
 // An instruction m16n8k16 adds up sixteen products. Which columns these are is free, as long as
 // both operands agree: here four neighbours of each of the four lanes that share a row. So a lane

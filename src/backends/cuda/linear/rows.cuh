@@ -34,7 +34,7 @@ __device__ inline const bf16* row_of_x(const ProductArgs& p, const RowTile& tile
 template <Epilogue kEpilogue>
 inline constexpr int kRowsOf16 = kEpilogue == Epilogue::kSiluMul ? 8 : 16;
 
-// Writes the sum of output (row, n); kSiluMul: with that of up. `factor`: factor_of their weights.
+// Writes the sum of output (row, n); kSiluMul: with that of up.
 template <Epilogue kEpilogue>
 __device__ void write_sum(const ProductArgs& p, const RowTile& tile, std::int64_t row,
                           std::int64_t n, float sum, float up) {
