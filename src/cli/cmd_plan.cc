@@ -249,6 +249,18 @@ Deployment with_useful_cache(Deployment plan) {
   return plan;
 }
 
+// "it to 16 and --ep to 16", by which the layout has as many devices as it needs; empty if the
+// model cannot be divided so.
+std::string settings_of_count(const ModelConfig& config, MeshShape layout) {
+  std::string settings = str("it to ", layout.num_ranks());
+  const int stage = layout.tp * layout.dp;
+  if (layout.ep != 1 && layout.ep != stage) {
+    layout.ep = stage;
+    settings += str(" and --ep to ", stage);
+  }
+  return plan_partition(config, layout, 0).ok() ? settings : "";
+}
+
 // Where tp is open, divides the heads among the devices that dp and pp leave: all that were asked
 // for, or else as many as can.
 Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions& d) {
@@ -261,13 +273,13 @@ Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions&
     MeshShape all = d.layout, fewer = d.layout;
     all.tp = static_cast<int>(std::gcd(d.count / all.pp, heads));
     fewer.tp = tp;
-    const std::string by_dp = settings_of_dp(config, all, d.count);
-    const std::string by_count = by_dp.empty() || plan_partition(config, fewer, 0).ok()
-                                     ? str("it to ", tp * others, by_dp.empty() ? "" : ", or ")
-                                     : "";
+    std::vector<std::string> ways = {settings_of_count(config, fewer),
+                                     settings_of_dp(config, all, d.count)};
+    std::erase(ways, "");
+    if (ways.empty()) ways = {"--tp to a divisor of them"};
     return invalid(str("--count is ", d.count, ", which leaves ", left,
-                       " ranks to divide the model's ", heads, " heads evenly; set ", by_count,
-                       by_dp));
+                       " ranks to divide the model's ", heads, " heads evenly; set ",
+                       joined(ways, ", or ")));
   }
   d.layout.tp = tp;
   if (!o.count && o.device != "cpu") d.count = tp * others;

@@ -202,7 +202,11 @@ def refusals():
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks for 8 devices"])
     refused("plan", MODEL, "--device", "h200", "--count", 8, words=["--count is 8", "4 heads", "set it to 4, or --dp to 2"])
-    refused("plan", "zai-org/GLM-5", "--dp", 3, "--ep", 3, "--count", 9, words=["64 heads evenly; set --dp to 9 and --ep to 9"])
+    refused("plan", "zai-org/GLM-5", "--dp", 3, "--ep", 3, "--count", 9,
+            words=["64 heads evenly; set it to 6 and --ep to 6, or --dp to 9 and --ep to 9"])
+    refused("plan", "zai-org/GLM-5", "--dp", 2, "--ep", 2, "--count", 600, words=["heads evenly; set it to 128 and --ep to 128\n"])
+    output("plan", "zai-org/GLM-5", "--dp", 2, "--ep", 128, "--count", 128)
+    refused("plan", "zai-org/GLM-5", "--dp", 8, "--ep", 8, "--count", 1000, words=["heads evenly; set --tp to a divisor of them\n"])
     refused("plan", "zai-org/GLM-5", "--count", 128, "--tp", 4, "--pp", 4, "--cp", 2, "--ep", 32, words=["set --dp to 8"])
     refused("plan", "zai-org/GLM-5", "--cp", 4, "--dp", 2, words=["cp is 4"])
     refused("plan", "zai-org/GLM-5", "--threads", 4, words=["--threads", "--device cpu"])
