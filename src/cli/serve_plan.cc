@@ -171,6 +171,9 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.http.host = o.host;
   s.http.port = o.port;
   s.http.limits.max_body_bytes = static_cast<std::size_t>(o.max_body_mb * (1 << 20));
+  // One that is allowed is not too much for all together.
+  s.http.limits.max_total_body_bytes =
+      std::max(s.http.limits.max_total_body_bytes, s.http.limits.max_body_bytes);
   s.http.limits.body_bound = "--max-body-mb";
   s.http.limits.max_connections = o.max_connections;
   if (o.ssl_certfile.empty() != o.ssl_keyfile.empty())

@@ -293,6 +293,10 @@ TEST(ServePlan, a_gpu_gives_what_weights_and_steps_leave_of_it) {
   // Bodies are bounded by the memory that the host has left, not by the GPU.
   const auto limits = [&] { return plan_serve(options, {}, facts).value().server.http.limits; };
   EXPECT_EQ(limits().body_bound, "--max-body-mb");
+  EXPECT_EQ(limits().max_total_body_bytes, std::size_t{1} << 30);
+  options.max_body_mb = 4096;
+  facts.memory.host_available = std::int64_t{1} << 40;
+  EXPECT_EQ(limits().max_total_body_bytes, std::size_t{4} << 30);
   facts.memory.host_available = 64 << 20;
   EXPECT_EQ(limits().max_body_bytes, std::size_t{4} << 20);
   EXPECT_EQ(limits().body_bound, "the memory beside weights and cache allows no more");
