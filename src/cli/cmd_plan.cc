@@ -61,7 +61,7 @@ struct LoadOptions {
   std::string max_model_len = "auto";
   int concurrency = 0, max_num_batched_tokens = 8192, drafts = 0;
   int input_len = 2048, output_len = 512;
-  int threads = 0;
+  std::optional<int> threads = {};
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -232,7 +232,7 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
   add(true, "--max-num-seqs", plan.all_running());
   add(true, "--max-num-batched-tokens", o.max_num_batched_tokens);
   add(o.drafts != 0, "--spec", str("mtp:", o.drafts));
-  add(o.threads != 0, "--threads", o.threads);
+  add(o.threads.has_value(), "--threads", o.threads.value_or(0));
   // On a CPU a share would be one of the limit that the launch sets, not of the machine.
   const bool by_size = d.cache_bytes || o.device == "cpu";
   add(by_size, "--kv-cache-memory", plan.cache);
