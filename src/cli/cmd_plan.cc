@@ -303,10 +303,10 @@ Status run(const Options& o, Cli& cli) {
   if (!o.tp) GLINT_TRY_STATUS(settle_tp(o, subject.config, d));
   const int machines = ceil_div(d.count, d.device.per_machine);
   if (launches && d.count % machines != 0) {
-    return invalid(str("--count is ", d.count, ", and a host has up to ", d.device.per_machine, " ",
-                       d.device.product, ": ", machines,
-                       " hosts cannot have equally many; set it to ",
-                       (d.count / machines + 1) * machines));
+    return invalid(
+        str("--count is ", d.count, ", and a host has up to ", d.device.per_machine, " ",
+            d.device.product, ": ", machines, " hosts cannot have equally many; set it to ",
+            (d.count / machines + 1) * machines, ", and --tp, --dp and --pp to a product of that"));
   }
   d.format = subject.format;
   d.formats = subject.formats;

@@ -134,7 +134,7 @@ def launches():
     script, manifest = output(*hosts, "--slurm"), output(*hosts, "--k8s")
     check("--nodes=2\n" in script and "--gpus-per-node=6\n" in script and " --dp 12 " in script, "GPUs of two machines", script)
     check("    size: 2\n" in manifest and "nvidia.com/gpu: 6}" in manifest, "GPUs of two machines", manifest)
-    refused("plan", MODEL, "--device", "h200", "--count", 9, "--dp", 9, "--slurm", words=["--count is 9", "set it to 10"])
+    refused("plan", MODEL, "--device", "h200", "--count", 9, "--dp", 9, "--slurm", words=["--count is 9", "set it to 10, and --tp, --dp and --pp"])
     stages = output("plan", MODEL, "--device", "h200", "--count", 2, "--pp", 2, "--slurm")
     check("--gpus-per-node=2\n" in stages and " --pp 2 " in stages, "stages on GPUs", stages)
     layout = ("--tp", "2", "--dp", "2", "--ep", "4", "--cp", "2", "--pp", "2")
