@@ -5,6 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 kinds=("$@")
 (($#)) || kinds=(deb tar wheel)
+for kind in "${kinds[@]}"; do
+  [[ $kind == deb || $kind == tar || $kind == wheel ]] && continue
+  echo "tools/package.sh: unknown kind '$kind'; deb, tar or wheel" >&2
+  exit 2
+done
 tools/build.sh package glint
 for kind in "${kinds[@]}"; do
   case $kind in
@@ -17,10 +22,6 @@ for kind in "${kinds[@]}"; do
       cmake --install build/package --prefix "$tree" --component "$component" --strip >/dev/null
     done
     python3 packaging/make_wheel.py "$tree" "$("$tree/bin/glint" --version | cut -d' ' -f2)" dist
-    ;;
-  *)
-    echo "tools/package.sh: unknown kind '$kind'; deb, tar or wheel" >&2
-    exit 2
     ;;
   esac
 done

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,20 @@ namespace {
 // For a file that is read: `code` says what its lack means.
 Error read_error(ErrorCode code, const std::string& doing, const std::string& path) {
   return Error{code, system_error(doing, path, errno).message};
+}
+
+// "No such file" would not be true of a link that is there.
+Error open_error(const std::string& path) {
+  const int why = errno;
+  std::array<char, 4096> target;
+  const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+  if (why == ENOENT && size > 0) {
+    return not_found(str("cannot open ", path, ": it is a link to ",
+                         std::string_view(target.data(), static_cast<std::size_t>(size)),
+                         ", which is not there"));
+  }
+  errno = why;
+  return read_error(ErrorCode::kNotFound, "cannot open", path);
 }
 
 const char* kind_of(const struct stat& info) {
@@ -58,7 +73,7 @@ void advise(std::span<const std::byte> bytes, int advice) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not hang; it has no meaning for regular files.
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return read_error(ErrorCode::kNotFound, "cannot open", path);
+  if (!file) return open_error(path);
   GLINT_TRY(const std::size_t size, regular_size(file.get(), path));
   MappedFile mapped;
   mapped.path_ = path;
@@ -87,7 +102,7 @@ void MappedFile::swap(MappedFile& other) noexcept {
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return read_error(ErrorCode::kNotFound, "cannot open", path);
+  if (!file) return open_error(path);
   GLINT_TRY(const std::size_t size, regular_size(file.get(), path));
   if (size > max_bytes) {
     return invalid(str(path, " holds ", size, " bytes, more than the ", max_bytes, " allowed"));

@@ -73,6 +73,11 @@ TEST_F(File, missing_files_are_not_found) {
   EXPECT_EQ(read_file(path("none")).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(MappedFile::open(path("none")).error().message,
             "cannot open " + path("none") + ": No such file or directory");
+  std::filesystem::create_symlink("../blobs/none", path("link"));
+  const std::string dangling =
+      "cannot open " + path("link") + ": it is a link to ../blobs/none, which is not there";
+  EXPECT_EQ(read_file(path("link")).error().message, dangling);
+  EXPECT_EQ(MappedFile::open(path("link")).error().message, dangling);
   EXPECT_EQ(write_file_atomic(path("no/folder"), "x").error().code, ErrorCode::kInvalidArgument);
 }
 

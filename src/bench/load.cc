@@ -44,15 +44,15 @@ Result<LoadGenerator> LoadGenerator::connect(LoadTarget target, int max_connecti
   out.client_ = std::make_unique<HttpClient>(out.target_.server, out.target_.http);
   GLINT_TRY(const HttpResponse response, out.client_->look_up("/v1/models", out.headers()));
   if (response.status == 401) return invalid("the server wants an API key: set GLINT_API_KEY");
-  if (response.status != 200)
-    return invalid(str("the server answers GET /v1/models with ", response.status));
   if (!out.target_.model.empty()) return out;
   const Result<Json> models = parse_json(response.body);
   const Json* data = models.ok() ? models.value().find("data") : nullptr;
   const Json* id = data && data->is_array() && !data->as_array().empty()
                        ? data->as_array().front().find("id")
                        : nullptr;
-  if (!id || !id->is_string()) return invalid("the server lists no model; name one with --model");
+  if (response.status != 200 || !id || !id->is_string())
+    return invalid(str("the server lists no model: it answers GET /v1/models with ",
+                       response.status, "; name one with --model"));
   out.target_.model = id->as_string();
   return out;
 }

@@ -82,7 +82,8 @@ struct LongPromptResult {
 
 class LoadGenerator {
  public:
-  // Asks for the model's name. Fails if the server does not answer.
+  // Asks for the model's name. Fails if the server does not answer, or if it lists none and the
+  // target names none.
   static Result<LoadGenerator> connect(LoadTarget target, int max_connections);
 
   const std::string& model() const { return target_.model; }

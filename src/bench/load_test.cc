@@ -22,23 +22,30 @@ class FakeServer {
   }
 
   LoadGenerator connect(bool chat = false) {
-    auto generator =
-        LoadGenerator::connect({.server = "http://127.0.0.1:" + std::to_string(server_->port()),
-                                .chat = chat,
-                                .fields = Json::Object{{"ignore_eos", true}, {"temperature", 0}}},
-                               64);
+    auto generator = try_connect("", chat);
     EXPECT_TRUE(generator.ok());
     return std::move(generator).value();
   }
 
+  Result<LoadGenerator> try_connect(const std::string& model, bool chat = false) {
+    return LoadGenerator::connect(
+        {.server = "http://127.0.0.1:" + std::to_string(server_->port()),
+         .model = model,
+         .chat = chat,
+         .fields = Json::Object{{"ignore_eos", true}, {"temperature", 0}}},
+        64);
+  }
+
   std::atomic<int> num_streams = 0, steps = 0;
-  std::atomic<bool> swaps = false, refuses = false, refuses_whole = false;
+  std::atomic<bool> swaps = false, refuses = false, refuses_whole = false, lists = true;
   std::mutex mutex;
   std::vector<std::string> asked;
   std::vector<int> num_messages;
 
  private:
   void handle(const HttpRequest& request, HttpExchange exchange) {
+    if (request.path == "/v1/models" && !lists)
+      return exchange.respond({.status = 404, .body = "none"});
     if (request.path == "/v1/models")
       return exchange.respond({.body = R"({"data":[{"id":"fake"}]})"});
     if (request.path == "/engine") {
@@ -96,6 +103,16 @@ class FakeServer {
 };
 
 constexpr PromptOptions kShort = {.input_len = 4, .output_len = 6};
+
+TEST(Load, a_server_that_lists_no_model_is_measured_by_the_name_that_is_given) {
+  FakeServer server;
+  server.lists = false;
+  EXPECT_EQ(server.try_connect("").error().message,
+            "the server lists no model: it answers GET /v1/models with 404; name one with --model");
+  LoadGenerator generator = server.try_connect("fake").value();
+  const LoadResult result = generator.run({.prompts = kShort, .concurrency = 1, .num_prompts = 2});
+  EXPECT_EQ(result.summary.num_failed, 0) << result.summary.first_failure;
+}
 
 TEST(Load, every_request_is_sent_and_its_answer_checked) {
   FakeServer server;

@@ -255,8 +255,10 @@ Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, cons
   GLINT_TRY_STATUS(check_local_options(options, list));
   GLINT_TRY_STATUS(check_timeout(options.timeout.value_or(1)));
   GLINT_TRY(std::string server, parse_api_server(options.model));
-  HttpClientOptions http = {
-      .read_option = "--timeout", .ca_file = options.ca_file, .use_proxy = true};
+  HttpClientOptions http = {.read_option = "--timeout",
+                            .ca_file = options.ca_file,
+                            .ca_option = "--ca-file",
+                            .use_proxy = true};
   http.read_seconds = options.timeout.value_or(http.read_seconds);
   HttpHeaders headers = {{"content-type", "application/json"}};
   if (const std::string& key = cli.environment.api_key; !key.empty())

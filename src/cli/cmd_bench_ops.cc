@@ -15,7 +15,8 @@ namespace {
 struct Options {
   std::string backend = "auto", cpu_isa = "auto", formats = "bf16,fp8,nvfp4", figures;
   std::vector<int> batch = {1, 8, 32, 128, 512};
-  int ranks = 8, context = 2304, threads = 0;
+  int ranks = 8, context = 2304;
+  std::optional<int> threads = {};
   double matrix_tflops = 0;
 
   template <class Visitor>

@@ -20,7 +20,7 @@ namespace glint {
 namespace {
 
 struct Options {
-  int threads = 0;
+  std::optional<int> threads = {};
   int repeat = 5;
   bool json = false;
   std::string figures;

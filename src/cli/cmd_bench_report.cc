@@ -46,9 +46,12 @@ Status run(const Options& options, Cli& cli) {
   std::vector<Measurement> all;
   std::set<std::string> runs, loads;
   for (const std::string& path : files) {
-    GLINT_TRY(const Json::Array rows, read_rows(path));
-    if (rows.empty()) return invalid(str(quoted_path(path), " has no result"));
-    for (const Json& row : rows) {
+    Result<Json::Array> rows = read_rows(path);
+    if (!rows.ok() && rows.error().code == ErrorCode::kInvalidArgument)
+      return invalid(rows.error().message + "; expected a result that `glint bench serve` saved");
+    if (!rows.ok()) return std::move(rows).take_error();
+    if (rows.value().empty()) return invalid(str(quoted_path(path), " has no result"));
+    for (const Json& row : rows.value()) {
       GLINT_TRY(Measurement m, read_saved_result(row).in(quoted_path(path)));
       m.label = run_name(m, path);
       runs.insert(m.label);

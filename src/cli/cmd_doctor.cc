@@ -16,7 +16,7 @@ namespace glint {
 namespace {
 
 struct Options {
-  int threads = 0;
+  std::optional<int> threads = {};
   bool measure = true, json = false;
   std::string root;
 

@@ -1,6 +1,7 @@
 // glint generate: a prompt to an answer on stdout.
 #include <chrono>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/seconds.h"
@@ -123,6 +124,8 @@ Json to_json(const Answer& answer, const GenerateStats& stats, const char* reaso
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_least("max-tokens", options.max_tokens, 1));
+  if (contains(options.stop, ""))
+    return invalid("--stop is empty, and no answer ends before nothing; give a text");
   if (!options.chat && (!options.system.empty() || !options.thinking)) {
     return invalid(str(options.thinking ? "--system" : "--no-thinking",
                        " has no meaning for a raw prompt; add --chat, or leave it out"));

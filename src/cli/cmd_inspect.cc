@@ -19,7 +19,7 @@ namespace {
 struct Options {
   std::string model;
   bool json = false, verify = false;
-  int threads = 0;
+  std::optional<int> threads = {};
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -238,7 +238,7 @@ Status verdict(const Report& report, const Checkpoint* checkpoint) {
 }
 
 Status run(const Options& options, Cli& cli) {
-  if (options.threads != 0 && !options.verify) return invalid("--threads needs --verify");
+  if (options.threads && !options.verify) return invalid("--threads needs --verify");
   Report report;
   report.path = options.model;
   const bool config_alone = file_exists(options.model);

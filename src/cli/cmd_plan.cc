@@ -61,7 +61,7 @@ struct LoadOptions {
   std::string max_model_len = "auto";
   int concurrency = 0, max_num_batched_tokens = 8192, drafts = 0;
   int input_len = 2048, output_len = 512;
-  int threads = 0;
+  std::optional<int> threads = {};
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -232,7 +232,7 @@ std::vector<std::string> words_of(const Options& o, const Deployment& plan) {
   add(true, "--max-num-seqs", plan.all_running());
   add(true, "--max-num-batched-tokens", o.max_num_batched_tokens);
   add(o.drafts != 0, "--spec", str("mtp:", o.drafts));
-  add(o.threads != 0, "--threads", o.threads);
+  add(o.threads.has_value(), "--threads", o.threads.value_or(0));
   // On a CPU a share would be one of the limit that the launch sets, not of the machine.
   const bool by_size = d.cache_bytes || o.device == "cpu";
   add(by_size, "--kv-cache-memory", plan.cache);
@@ -249,6 +249,18 @@ Deployment with_useful_cache(Deployment plan) {
   return plan;
 }
 
+// "it to 16 and --ep to 16", by which the layout has as many devices as it needs; empty if the
+// model cannot be divided so.
+std::string settings_of_count(const ModelConfig& config, MeshShape layout) {
+  std::string settings = str("it to ", layout.num_ranks());
+  const int stage = layout.tp * layout.dp;
+  if (layout.ep != 1 && layout.ep != stage) {
+    layout.ep = stage;
+    settings += str(" and --ep to ", stage);
+  }
+  return plan_partition(config, layout, 0).ok() ? settings : "";
+}
+
 // Where tp is open, divides the heads among the devices that dp and pp leave: all that were asked
 // for, or else as many as can.
 Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions& d) {
@@ -261,13 +273,13 @@ Status settle_tp(const Options& o, const ModelConfig& config, DeploymentOptions&
     MeshShape all = d.layout, fewer = d.layout;
     all.tp = static_cast<int>(std::gcd(d.count / all.pp, heads));
     fewer.tp = tp;
-    const std::string by_dp = settings_of_dp(config, all, d.count);
-    const std::string by_count = by_dp.empty() || plan_partition(config, fewer, 0).ok()
-                                     ? str("it to ", tp * others, by_dp.empty() ? "" : ", or ")
-                                     : "";
+    std::vector<std::string> ways = {settings_of_count(config, fewer),
+                                     settings_of_dp(config, all, d.count)};
+    std::erase(ways, "");
+    if (ways.empty()) ways = {"--tp to a divisor of them"};
     return invalid(str("--count is ", d.count, ", which leaves ", left,
-                       " ranks to divide the model's ", heads, " heads evenly; set ", by_count,
-                       by_dp));
+                       " ranks to divide the model's ", heads, " heads evenly; set ",
+                       joined(ways, ", or ")));
   }
   d.layout.tp = tp;
   if (!o.count && o.device != "cpu") d.count = tp * others;
@@ -291,10 +303,10 @@ Status run(const Options& o, Cli& cli) {
   if (!o.tp) GLINT_TRY_STATUS(settle_tp(o, subject.config, d));
   const int machines = ceil_div(d.count, d.device.per_machine);
   if (launches && d.count % machines != 0) {
-    return invalid(str("--count is ", d.count, ", and a host has up to ", d.device.per_machine, " ",
-                       d.device.product, ": ", machines,
-                       " hosts cannot have equally many; set it to ",
-                       (d.count / machines + 1) * machines));
+    return invalid(
+        str("--count is ", d.count, ", and a host has up to ", d.device.per_machine, " ",
+            d.device.product, ": ", machines, " hosts cannot have equally many; set it to ",
+            (d.count / machines + 1) * machines, ", and --tp, --dp and --pp to a product of that"));
   }
   d.format = subject.format;
   d.formats = subject.formats;

@@ -74,6 +74,7 @@ Status run(const Options& options, Cli& cli) {
   if (request.cache_dir.empty()) request.cache_dir = cli.environment.hf_hub_cache;
   HubOptions hub = hub_options(cli);
   hub.ca_file = options.ca_file;
+  hub.ca_option = "--ca-file";
   hub.connections = options.connections;
   hub.part_bytes = std::int64_t{options.part_mib} << 20;
   hub.max_attempts = options.retries + 1;

@@ -67,7 +67,7 @@ struct Options : Nvfp4Flags, OtherSpelling {
   std::optional<MtpChoice> mtp;
   std::optional<Fp8ScaleFormat> scale_fmt;
   int max_shard_mb = 4096;
-  int threads = 0;
+  std::optional<int> threads = {};
   bool json = false;
 
   template <class Visitor>

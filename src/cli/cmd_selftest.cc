@@ -20,7 +20,7 @@ using conformance::CaseResult;
 
 struct Options {
   std::string backend = "auto", cpu_isa = "auto", op;
-  int threads = 0;
+  std::optional<int> threads = {};
   bool timing = true, all = false, json = false;
 
   template <class Visitor>

@@ -13,7 +13,7 @@ struct Options {
   std::string config, out;
   Release format = Release::kBF16;
   std::uint64_t seed = 0;
-  int threads = 0;
+  std::optional<int> threads = {};
 
   template <class Visitor>
   void visit(Visitor&& v) {

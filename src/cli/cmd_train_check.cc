@@ -14,7 +14,7 @@ constexpr std::int64_t kBatchTokens = 4096;
 
 struct Options {
   std::string model, ids, backend = "auto";
-  int threads = 0;
+  std::optional<int> threads = {};
   std::optional<double> mtp_loss;
 
   template <class Visitor>

@@ -15,7 +15,7 @@ namespace {
 struct Options {
   std::string out;
   std::string source;
-  int threads = 0;
+  std::optional<int> threads = {};
   bool json = false;
 
   template <class Visitor>

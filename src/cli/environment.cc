@@ -113,10 +113,11 @@ Environment read_environment() {
           .foreign = std::move(foreign)};
 }
 
-Result<int> resolve_threads(int threads, const Environment& environment) {
+Result<int> resolve_threads(std::optional<int> asked, const Environment& environment) {
   std::string source = "--threads";
-  std::string text = std::to_string(threads);
-  if (threads == 0) {
+  int threads = asked.value_or(0);
+  std::string text = str(threads);
+  if (!asked) {
     if (environment.omp_num_threads.empty()) return available_cpus();
     source = "OMP_NUM_THREADS";
     text = split(environment.omp_num_threads, ',').front();  // "4,2" is 4, and 2 in nested regions

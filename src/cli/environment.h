@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ struct Environment {
 
 Environment read_environment();
 
-// The number of threads to use: `threads` if it is not 0, else OMP_NUM_THREADS, else one for each
+// The number of threads to use: `threads` if it is given, else OMP_NUM_THREADS, else one for each
 // CPU that this process may use. Fails if the number is not in 1 .. 1024.
-Result<int> resolve_threads(int threads, const Environment& environment);
+Result<int> resolve_threads(std::optional<int> threads, const Environment& environment);
 
 }  // namespace glint

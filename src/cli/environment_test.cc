@@ -22,17 +22,17 @@ class EnvironmentVariables : public testing::Test {
 
 TEST_F(EnvironmentVariables, threads_come_from_the_option_then_the_variable_then_the_cpus) {
   EXPECT_EQ(resolve_threads(3, {.omp_num_threads = "7"}).value(), 3);
-  EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "7"}).value(), 7);
-  EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "4,2"}).value(), 4);
-  EXPECT_EQ(resolve_threads(0, {}).value(), available_cpus());
+  EXPECT_EQ(resolve_threads({}, {.omp_num_threads = "7"}).value(), 7);
+  EXPECT_EQ(resolve_threads({}, {.omp_num_threads = "4,2"}).value(), 4);
+  EXPECT_EQ(resolve_threads({}, {}).value(), available_cpus());
 }
 
 TEST_F(EnvironmentVariables, impossible_numbers_of_threads_are_refused) {
   EXPECT_EQ(resolve_threads(-1, {}).error().message,
             "--threads expects a number of threads from 1 to 1024, got \"-1\"");
-  EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "many"}).error().message,
+  EXPECT_EQ(resolve_threads({}, {.omp_num_threads = "many"}).error().message,
             "OMP_NUM_THREADS expects a number of threads from 1 to 1024, got \"many\"");
-  EXPECT_FALSE(resolve_threads(5000, {}).ok());
+  for (const int threads : {0, 5000}) EXPECT_FALSE(resolve_threads(threads, {}).ok()) << threads;
 }
 
 TEST_F(EnvironmentVariables, hub_cache_follows_the_hub_rules) {

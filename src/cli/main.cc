@@ -1,4 +1,6 @@
 // glint: one program, a command a file (cmd_*.cc).
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -26,6 +28,16 @@ void end_with(const char* why) {
   glint::end_program(2);
 }
 
+// Threads have as much as the first one, and a fault for want of it says nothing.
+bool has_stack() {
+  constexpr rlim_t kLeast = rlim_t{256} << 10;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return true;
+  std::fprintf(stderr, "glint: stacks are limited to %llu KiB and need 256; try `ulimit -s 8192`\n",
+               static_cast<unsigned long long>(limit.rlim_cur >> 10));
+  return false;
+}
+
 const std::terminate_handler kUsualEnd = std::get_terminate();
 
 // For an exception that leaves another thread than the first.
@@ -45,6 +57,7 @@ void end_of_thread() {
 
 int main(int argc, char** argv) {
   using namespace glint;
+  if (!has_stack()) return 2;
   if (argc == 2 && std::string_view(argv[1]) == kGrammarProcessArgument)
     return run_grammar_process();
   std::set_terminate(end_of_thread);

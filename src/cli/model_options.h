@@ -20,7 +20,7 @@ struct ComputeHelp {
 struct ComputeOptions {
   std::string backend = "auto";
   std::string cpu_isa = "auto";
-  int threads = 0;
+  std::optional<int> threads = {};
   std::string dtype = "bf16";
   std::string index = {};  // empty: exact with f32, else fp8
 

@@ -171,6 +171,10 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.http.host = o.host;
   s.http.port = o.port;
   s.http.limits.max_body_bytes = static_cast<std::size_t>(o.max_body_mb * (1 << 20));
+  // One that is allowed is not too much for all together.
+  s.http.limits.max_total_body_bytes =
+      std::max(s.http.limits.max_total_body_bytes, s.http.limits.max_body_bytes);
+  s.http.limits.body_bound = "--max-body-mb";
   s.http.limits.max_connections = o.max_connections;
   if (o.ssl_certfile.empty() != o.ssl_keyfile.empty())
     return invalid("--ssl-certfile and --ssl-keyfile go together; give both");
@@ -248,7 +252,9 @@ void limit_bodies(const ServeMemory& memory, std::int64_t cache_bytes, HttpLimit
     return static_cast<std::size_t>(std::max(left / part, std::int64_t{4} << 20));
   };
   limits.max_total_body_bytes = std::min(limits.max_total_body_bytes, share(4));
-  limits.max_body_bytes = std::min(limits.max_body_bytes, share(16));
+  if (share(16) >= limits.max_body_bytes) return;
+  limits.max_body_bytes = share(16);
+  limits.body_bound = "the memory beside weights and cache allows no more";
 }
 
 std::string describe_ranks(const FittedShape& ranks) {

@@ -291,9 +291,15 @@ TEST(ServePlan, a_gpu_gives_what_weights_and_steps_leave_of_it) {
   options.gpu_memory_utilization = 0.5;
   EXPECT_EQ(pages(), static_cast<int>((1024 * 0.5 - 60) * mib / (64 << 10)));
   // Bodies are bounded by the memory that the host has left, not by the GPU.
+  const auto limits = [&] { return plan_serve(options, {}, facts).value().server.http.limits; };
+  EXPECT_EQ(limits().body_bound, "--max-body-mb");
+  EXPECT_EQ(limits().max_total_body_bytes, std::size_t{1} << 30);
+  options.max_body_mb = 4096;
+  facts.memory.host_available = std::int64_t{1} << 40;
+  EXPECT_EQ(limits().max_total_body_bytes, std::size_t{4} << 30);
   facts.memory.host_available = 64 << 20;
-  EXPECT_EQ(plan_serve(options, {}, facts).value().server.http.limits.max_body_bytes,
-            std::size_t{4} << 20);
+  EXPECT_EQ(limits().max_body_bytes, std::size_t{4} << 20);
+  EXPECT_EQ(limits().body_bound, "the memory beside weights and cache allows no more");
   facts.memory.available = 50 << 20;
   EXPECT_EQ(plan_serve(options, {}, facts).error().message,
             "weights and steps of 60 MiB do not fit: 50 MiB are free on the GPU; quantize the "

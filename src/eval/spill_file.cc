@@ -36,7 +36,8 @@ Result<SpillFile> SpillFile::create(const std::string& dir, std::int64_t bytes) 
   std::string path = dir + "/glint-spill-XXXXXX";
   OwnedFd file(::mkstemp(path.data()));
   if (!file) {
-    return invalid(str("cannot create a temporary file in ", dir, ": ", std::strerror(errno)));
+    return invalid(str("cannot create a temporary file in ", dir, ": ", std::strerror(errno),
+                       "; name another directory with --tmp DIR"));
   }
   ::unlink(path.c_str());
   SpillFile spill;

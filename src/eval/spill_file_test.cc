@@ -35,6 +35,7 @@ TEST(SpillFile, a_directory_that_is_not_there_is_named) {
   const auto spill = SpillFile::create("/no/such/dir", 1);
   ASSERT_FALSE(spill.ok());
   EXPECT_NE(spill.error().message.find("/no/such/dir"), std::string::npos);
+  EXPECT_NE(spill.error().message.find("--tmp DIR"), std::string::npos);
 }
 
 TEST(SpillFile, a_disk_without_room_is_refused_before_it_is_full) {

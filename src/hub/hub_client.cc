@@ -69,6 +69,7 @@ HubClient::HubClient(HubOptions options, std::string base, std::string origin)
       http_(origin_, {.read_seconds = 60,
                       .max_body_bytes = kMaxListing,
                       .ca_file = options_.ca_file,
+                      .ca_option = options_.ca_option,
                       .use_proxy = true,
                       .buffer_bytes = 256 << 10,
                       .max_connections = options_.connections}) {}

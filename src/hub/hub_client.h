@@ -16,6 +16,7 @@ struct HubOptions {
   std::string endpoint = "https://huggingface.co";
   std::string token = {};
   std::string ca_file = {};
+  std::string ca_option = {};                        // as of HttpClientOptions
   int connections = 8;                               // at once
   std::int64_t part_bytes = std::int64_t{64} << 20;  // of one request
   int max_attempts = 6;                              // in a row without a byte

@@ -22,7 +22,8 @@ struct HttpClientOptions {
   double read_seconds = 600;     // between two pieces of an answer
   std::string read_option = {};  // "--timeout", which sets them: named where they have passed
   std::size_t max_body_bytes = std::size_t{256} << 20;  // of a body that is kept
-  std::string ca_file = {};  // PEM, of the roots that are trusted; empty: this machine's
+  std::string ca_file = {};    // PEM, of the roots that are trusted; empty: this machine's
+  std::string ca_option = {};  // "--ca-file", which names it: said where a server is not trusted
   // Whether the variables http_proxy, https_proxy and no_proxy count; never for this machine.
   bool use_proxy = false;
   std::size_t buffer_bytes = 16 << 10;  // the longest piece of a body

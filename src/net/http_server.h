@@ -80,6 +80,7 @@ struct HttpLimits {
   std::size_t max_header_bytes = 16 << 10;             // above: 431
   std::size_t max_target_bytes = 8 << 10;              // path and query; above: 414
   std::size_t max_body_bytes = std::size_t{64} << 20;  // above: 413
+  std::string body_bound = {};                         // why no more; the refusal says it
   // Requests that arrive or wait; above: 503. Answers that wait for their readers, too; above, the
   // reader that has taken the longest is cut off.
   std::size_t max_total_body_bytes = std::size_t{1} << 30;

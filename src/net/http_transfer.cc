@@ -218,8 +218,10 @@ Result<HttpResponse> HttpTransfer::result(CURLcode code) {
 Error HttpTransfer::untrusted() const {
   long why = X509_V_OK;
   curl_easy_getinfo(easy(), CURLINFO_SSL_VERIFYRESULT, &why);
-  return unavailable(str("the certificate of ", name_, " is not trusted: ",
-                         why == X509_V_OK ? error_.data() : X509_verify_cert_error_string(why)));
+  const std::string& option = options_.ca_option;
+  return invalid(str("the certificate of ", name_, " is not trusted: ",
+                     why == X509_V_OK ? error_.data() : X509_verify_cert_error_string(why),
+                     option.empty() ? "" : str("; ", option, " names a file of roots to trust")));
 }
 
 Error HttpTransfer::failed(CURLcode code) const {

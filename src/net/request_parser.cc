@@ -150,6 +150,11 @@ bool RequestParser::too_long() {
   return refuse(431, str("the head is longer than ", limits_.max_header_bytes, " bytes"));
 }
 
+bool RequestParser::body_too_long() {
+  return refuse(413, str("the body is longer than ", limits_.max_body_bytes, " bytes",
+                         limits_.body_bound.empty() ? "" : str(" (", limits_.body_bound, ")")));
+}
+
 bool RequestParser::read_head() {
   message_ = std::make_unique<Message>();
   message_->header_limit(static_cast<std::uint32_t>(limits_.max_header_bytes + 1));
@@ -157,7 +162,7 @@ bool RequestParser::read_head() {
   error_code ec;
   const std::size_t used = message_->put(boost::asio::buffer(buffer_.data(), scanned_), ec);
   if (ec == http::error::body_limit) {
-    return refuse(413, str("the body is longer than ", limits_.max_body_bytes, " bytes"));
+    return body_too_long();
   }
   if (ec == http::error::header_limit) {
     return refuse(431, str("the head has more than ", kMaxFields, " fields"));
@@ -269,7 +274,7 @@ bool RequestParser::read_body() {
       used += message_->put(boost::asio::buffer(rest.data(), rest.size()), ec);
     }
     if (ec == http::error::body_limit) {
-      return refuse(413, str("the body is longer than ", limits_.max_body_bytes, " bytes"));
+      return body_too_long();
     }
     if (ec) return refuse(400, "the chunked body is malformed: " + ec.message());
   }

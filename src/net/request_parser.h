@@ -56,6 +56,7 @@ class RequestParser {
 
   bool refuse(int status, std::string reason);
   bool find_end_of_head();
+  bool body_too_long();
   bool read_head();
   bool check_fields();
   bool read_body();

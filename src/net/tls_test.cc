@@ -81,9 +81,12 @@ TEST(Tls, certificates_that_are_not_trusted_are_refused_by_the_client) {
   make_certificate(folder, "b");
   const auto server = serve(echo, tls_options(folder, "a"));
   const std::string name = "https://127.0.0.1:" + std::to_string(server->port());
-  HttpClient wrong(name, {.ca_file = folder / "b.pem"});
-  EXPECT_EQ(wrong.send("GET", "/", {}, "").error().message,
-            "the certificate of " + name + " is not trusted: self-signed certificate");
+  HttpClient wrong(name, {.ca_file = folder / "b.pem", .ca_option = "--ca-file"});
+  const Error error = wrong.send("GET", "/", {}, "").error();
+  EXPECT_EQ(error.message, "the certificate of " + name +
+                               " is not trusted: self-signed certificate; --ca-file names a file "
+                               "of roots to trust");
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);  // another attempt would be in vain
   HttpClient no_file(name, {.ca_file = folder / "none.pem"});
   EXPECT_EQ(no_file.send("GET", "/", {}, "").error().message.substr(0, 21),
             "the file of TLS roots");

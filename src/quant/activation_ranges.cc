@@ -71,8 +71,11 @@ Result<ActivationRanges> parse_activation_ranges(const Json& json) {
 }
 
 Result<ActivationRanges> read_activation_ranges(const std::string& path) {
-  GLINT_TRY(const Json json, read_json_file(path));
-  return parse_activation_ranges(json).in(path);
+  Result<Json> json = read_json_file(path);
+  if (!json.ok() && json.error().code == ErrorCode::kInvalidArgument)
+    return invalid(json.error().message + "; expected a file that glint calibrate wrote");
+  if (!json.ok()) return std::move(json).take_error();
+  return parse_activation_ranges(json.value()).in(path);
 }
 
 void merge_into(ActivationRanges& ranges, const ActivationRanges& more) {

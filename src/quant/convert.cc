@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "base/ceil_div.h"
 #include "base/directory.h"
 #include "base/directory_lock.h"
 #include "base/disk_space.h"
@@ -79,6 +80,9 @@ struct Conversion::State {
   Status look_for_earlier_run();
   // Without what half shards of a killed run hold, whose room is taken again.
   std::int64_t bytes_to_write() const;
+  std::span<const TensorSpec> specs_of(const Shard& shard) const {
+    return std::span(output.specs).subspan(shard.begin, shard.end - shard.begin);
+  }
   std::size_t first_unit(const Shard& shard) const;
   void read_ahead(std::size_t unit);
   // Encodes a shard into the file beside its name; complete_shard() makes it a finished one.
@@ -191,7 +195,7 @@ void Conversion::State::keep_unseen_of_output() {
 Status Conversion::State::describe_job() {
   Hasher heads;
   for (const Shard& shard : shards) {
-    heads.add(shard_head(std::span(output.specs).subspan(shard.begin, shard.end - shard.begin)));
+    heads.add(shard_head(specs_of(shard)));
   }
   manifest.job = Json::Object{
       {"encoding_version", kEncodingVersion},
@@ -252,12 +256,24 @@ Status Conversion::State::look_for_earlier_run() {
 }
 
 std::int64_t Conversion::State::bytes_to_write() const {
+  if (is_complete) return 0;
+  constexpr std::int64_t kBlock = 4096, kManifestPerShard = 1024;
   std::int64_t bytes = 0;
+  const auto add = [&](std::int64_t size) { bytes += round_up(size, kBlock); };
   for (const Shard& shard : shards) {
     if (manifest.find(shard.name)) continue;
     const std::string path = str(partial, "/", shard.name);
-    bytes += shard.data_bytes - bytes_on_disk(path) - bytes_on_disk(path + ".tmp");
+    add(shard.data_bytes + std::ssize(shard_head(specs_of(shard))));
+    bytes -= bytes_on_disk(path) + bytes_on_disk(path + ".tmp");
   }
+  for (const std::string& name : files_to_copy(options.source)) {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(str(options.source, "/", name), error);
+    if (!error) add(static_cast<std::int64_t>(size));
+  }
+  add(std::ssize(config_text));
+  if (shards.size() > 1) add(std::ssize(shard_index(output.specs, shards)));
+  add(kManifestPerShard * std::ssize(shards));
   return bytes;
 }
 
@@ -288,7 +304,7 @@ void Conversion::State::read_ahead(std::size_t unit) {
 Result<Conversion::State::Written> Conversion::State::write_shard(const Shard& shard,
                                                                   UnitEncoder& encoder,
                                                                   const BytesDone& done) {
-  const auto specs = std::span(output.specs).subspan(shard.begin, shard.end - shard.begin);
+  const std::span<const TensorSpec> specs = specs_of(shard);
   std::vector<std::int64_t> offsets;
   std::int64_t at = 0;
   for (const TensorSpec& spec : specs) {

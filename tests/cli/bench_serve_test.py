@@ -112,7 +112,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert [line.split("  ")[0] for line in both[1:]] == ["here", "here", "other"] and "4 at once" in both[3], both
         page = (folder / "both.html").read_text()
         assert "<h1>here, other</h1>" in page and page.count('<g class="s1">') == 4 and page.count("<h2>Timeline</h2>") == 2, page
-        for wrong, word in [([folder / "figures.json"], "figures.json"), ([files[0], files[0]], "--label"), ([folder / "none"], "none")]:
+        for wrong, word in [([folder / "figures.json"], "figures.json"), ([files[0], files[0]], "--label"), ([folder / "none"], "none"),
+                            ([f"{MODEL}/chat_template.jinja"], "`glint bench serve` saved")]:
             done = side_by_side(*wrong, code=2)
             assert word in done.stderr and done.stderr.count("\n") == 1, done.stderr
 

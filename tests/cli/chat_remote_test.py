@@ -253,7 +253,11 @@ def over_tls(folder):
         out, _ = chat(server.url, ["What is 3 + 4?"], "--ca-file", certificate)
         assert "7" in out, out
         _, err = chat(server.url, [], code=2)
-        assert "not trusted" in err, err
+        assert "not trusted" in err and "--ca-file" in err, err
+        for other, environment in ((("bench", "serve", server.url), {}), (("pull", "org/model"), {"HF_ENDPOINT": server.url})):
+            # At once: another attempt, after seconds, would be in vain.
+            done = subprocess.run([GLINT, *other], capture_output=True, text=True, timeout=20, env={**os.environ, **environment})
+            assert done.returncode == 2 and "not trusted" in done.stderr and "--ca-file" in done.stderr, done.stderr
         bench = subprocess.run([GLINT, "bench", "serve", server.url, "-c", "4", "--num-prompts", "8", "--input-len", "4",
                                 "--output-len", "3", "--ca-file", certificate], capture_output=True, text=True, timeout=120)
         assert bench.returncode == 0, bench.stderr

@@ -6,6 +6,7 @@
 
 import pathlib
 import re
+import resource
 
 from program import check, refused, run
 
@@ -43,4 +44,7 @@ refused("bench", "ops", "--matrix-tflops", -1, words=["--matrix-tflops is -1"])
 refused("quantize", "in", "out", "--format", "fp8", "--max-shard-mb", 0, words=["--max-shard-mb is 0"])
 refused("serve", "no/such-model", "--max-num-seqs", 0, words=["--max-num-seqs is 0"])
 refused("bench", "serve", "http://127.0.0.1:1", "--long-prompt", 9, "--html", "x", words=["--html has no meaning with --long-prompt"])
+stack = 32 << 10
+refused("doctor", words=["limited to 32 KiB", "`ulimit -s 8192`"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, resource.getrlimit(resource.RLIMIT_STACK)[1])))
 print(f"{len(commands)} commands: " + ", ".join(commands))

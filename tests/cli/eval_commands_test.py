@@ -63,7 +63,9 @@ def calibrate_refuses(folder):
     refused("calibrate", "--merge", folder / "0.json", "--prompts", prompts, words=["--prompts"])
     refused("calibrate", "--merge", folder / "0.json", "--chunk", 1024, words=["--merge runs nothing", "--chunk"])
     refused("calibrate", "--merge", folder / "0.json", "--dtype", "bf16", words=["--merge runs nothing", "--dtype"])
-    refused("calibrate", "--merge", prompts, words=["0.jsonl"])
+    refused("calibrate", "--merge", prompts, words=["0.jsonl", "format"])
+    for file in (pathlib.Path(MODEL) / "chat_template.jinja", pathlib.Path(MODEL) / "model.safetensors"):
+        refused("calibrate", "--merge", file, words=[str(file), "that glint calibrate wrote"])
     other = json.loads((folder / "0.json").read_text())
     del other["ranges"]["model.layers.0.mlp.down_proj"]
     (folder / "other.json").write_text(json.dumps(other))

@@ -37,6 +37,8 @@ def generate_streams_and_stops():
     greedy = ("--temperature", 0, "--dtype", "f32")
     check(output("generate", MODEL, "-p", FRANCE, *greedy) == " Paris.", "the capital of France")
     check(output("generate", MODEL, "-p", FRANCE, *greedy, "--stop", "ris") == " Pa", "--stop")
+    refused("generate", MODEL, "-p", FRANCE, "--stop", "", words=["--stop is empty"])
+    refused("generate", MODEL, "-p", FRANCE, "-t", 0, words=["--threads expects", '"0"'])
     check(output("generate", MODEL, "-p", FRANCE, *greedy, "--max-tokens", 1) == " Paris", "--max-tokens")
     check("<|endoftext|>" in output("generate", MODEL, "-p", FRANCE, *greedy, "--ignore-eos", "-n", 5), "--ignore-eos")
     poem = output("generate", MODEL, "-p", "Write a short poem about a cat and a dog", *greedy)

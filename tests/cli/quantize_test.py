@@ -127,6 +127,19 @@ def test_full_disk(work):
     output("quantize", MODEL, out, *small)
     output("quantize", MODEL, work / "full2", *small)
     check(hashes(out) == hashes(work / "full2"), "other bytes after a full disk")
+    fits_all_but_the_last_file(work / "small_disk")
+
+
+def fits_all_but_the_last_file(disk):
+    """Where weights have room, and not the tokenizer beside them, it is said before the work."""
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=23400k", "none", disk], capture_output=True).returncode != 0:
+        return  # not allowed here
+    try:
+        refused("quantize", MODEL, disk / "out", "--format", "fp8", words=["small_disk/out needs 22.89", "are free there"])
+        check(not list(disk.iterdir()), "something is left", list(disk.iterdir()))
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_flags_and_refusals(work):

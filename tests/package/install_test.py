@@ -107,6 +107,13 @@ def check_unit():
     output("systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit)
 
 
+def check_kinds():
+    """A kind of package that there is not is refused before the build."""
+    done = subprocess.run([SOURCE / "tools/package.sh", "tar", "rpm"], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2 and "'rpm'; deb, tar or wheel" in done.stderr, (done.returncode, done.stdout, done.stderr)
+
+
+check_kinds()
 with tempfile.TemporaryDirectory(prefix="glint-install-test-") as name:
     base = pathlib.Path(name)
     check_default_install(base / "plain")

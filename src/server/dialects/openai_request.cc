@@ -10,11 +10,14 @@
 namespace glint {
 namespace {
 
-std::optional<std::vector<TokenId>> token_list(const Json& json, TokenId vocab_size) {
+// Fails with "holds 2000, which is no token id".
+Result<std::vector<TokenId>> token_list(const Json& json, TokenId vocab_size) {
   std::vector<TokenId> tokens;
   tokens.reserve(json.as_array().size());
   for (const Json& item : json.as_array()) {
-    if (!item.is_int() || item.as_int() < 0 || item.as_int() >= vocab_size) return {};
+    if (!item.is_int() || item.as_int() < 0 || item.as_int() >= vocab_size)
+      return invalid(str("holds ", item.is_number() ? dump_json(item) : item.kind(),
+                         ", which is no token id"));
     tokens.push_back(static_cast<TokenId>(item.as_int()));
   }
   return tokens;
@@ -75,8 +78,8 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
   if (items[0].is_number()) {
     if (kind == PromptKind::kText) return wrong("holds token ids");
     auto tokens = token_list(*member, context.vocab_size);
-    if (!tokens) return wrong("holds what is no token id");
-    request.prompts.push_back({.tokens = std::move(tokens)});
+    if (!tokens.ok()) return wrong(tokens.error().message);
+    request.prompts.push_back({.tokens = std::move(tokens).value()});
     return;
   }
   if (!r.is_within(name, *member, most, "items")) return;
@@ -86,8 +89,8 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
       request.prompts.push_back({.text = item.as_string()});
     } else if (item.is_array() && kind != PromptKind::kText) {
       auto tokens = token_list(item, context.vocab_size);
-      if (!tokens) return wrong("holds what is no token id");
-      request.prompts.push_back({.tokens = std::move(tokens)});
+      if (!tokens.ok()) return wrong(tokens.error().message);
+      request.prompts.push_back({.tokens = std::move(tokens).value()});
     } else {
       return wrong(str("holds ", item.kind()));
     }

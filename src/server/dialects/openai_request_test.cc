@@ -166,8 +166,8 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
        "prompt is empty; expected a text, a list of texts, token ids, or lists of token ids below "
        "1000"},
       {completion(R"("prompt": [[1], [2000]])"), "prompt",
-       "prompt holds what is no token id; expected a text, a list of texts, token ids, or lists of "
-       "token ids below 1000"},
+       "prompt holds 2000, which is no token id; expected a text, a list of texts, token ids, or "
+       "lists of token ids below 1000"},
       {completion(R"("prompt": "x", "suffix": "y")"), "suffix",
        "suffix is not supported: the model writes forwards only"},
       {completion(R"("prompt": "x", "max_tokens": 0)"), "max_tokens",
@@ -245,6 +245,9 @@ TEST(OpenAiRequest, errors_of_constraints_and_of_other_dialects_do_so_too) {
        "json_object and structural_tag"},
       {generate(R"("input_ids": "x")"), "input_ids",
        "input_ids is a text; expected token ids, or lists of token ids below 1000"},
+      {generate(R"("input_ids": [1, "2"])"), "input_ids",
+       "input_ids holds a text, which is no token id; expected token ids, or lists of token ids "
+       "below 1000"},
       {generate(R"("text": [1])"), "text",
        "text holds token ids; expected a text or a list of texts"},
       {generate(R"("text": "x", "sampling_params": {"max_new_tokens": -1})"),

@@ -177,7 +177,8 @@ TEST_F(ChatTemplateDir, a_file_that_is_there_and_cannot_be_read_is_no_missing_on
                             " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
   std::filesystem::remove(path);
   std::filesystem::create_symlink("nowhere", path);
-  EXPECT_EQ(rendered(), "cannot open: cannot open " + path + ": No such file or directory");
+  EXPECT_EQ(rendered(),
+            "cannot open: cannot open " + path + ": it is a link to nowhere, which is not there");
   std::filesystem::remove(path);
   write("tokenizer_config.json", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
   EXPECT_NE(rendered().find("tokenizer_config.json is a git-lfs pointer"), std::string::npos);
