@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/str.h"
 #include "runtime/sequence_state.h"
 
 namespace glint {
@@ -20,6 +22,8 @@ RoutedExperts::RoutedExperts(Ops& ops, int layers, int num_experts, int k)
   if (seen_.empty()) return;
   const auto size = static_cast<std::size_t>(bytes(layers, num_experts));
   memory_ = ops.device().allocate(size);
+  GLINT_CHECK(memory_.data() != nullptr,
+              str("no memory for the load of experts on ", ops.device().name()));
   counts_ = {memory_.data(), DType::kI32, {layers, num_experts}};
   ops.device().copy_in(counts_.data, seen_.data(), size);
 }

@@ -12,7 +12,8 @@
 namespace glint::cuda {
 namespace {
 
-constexpr std::size_t kStaging = std::size_t{8} << 20;
+// An eighth holds what a step sends, the pages of 512 sequences of 200,000 tokens too.
+constexpr std::size_t kStaging = std::size_t{64} << 20;
 
 // Whoever frees a GPU's memory takes turns with whoever records a graph on it: a call in the legacy
 // stream ends all that is being recorded on the GPU, by any thread, with an error. A thread that
@@ -90,6 +91,12 @@ std::string CudaDevice::note(int ordinal) {
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
   GLINT_TRY_STATUS(find(ordinal));
+  // Its context takes memory, and room that another program may have for itself.
+  if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess) {
+    cudaGetLastError();
+    return unavailable(str(describe(ordinal), " cannot be used: ", cudaGetErrorString(error),
+                           "; end what else runs on it, or use --backend cpu"));
+  }
   return std::unique_ptr<CudaDevice>(new CudaDevice(ordinal));
 }
 

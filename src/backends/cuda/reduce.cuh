@@ -28,6 +28,16 @@ __device__ inline float warp_max(float value) {
   return warp_reduce(value, [](float a, float b) { return fmaxf(a, b); });
 }
 
+// The sum of the values of all lanes up to each.
+__device__ inline int warp_prefix_sum(int value) {
+#pragma unroll
+  for (int d = 1; d < kWarp; d *= 2) {
+    const int other = __shfl_up_sync(kAllLanes, value, d);
+    if (static_cast<int>(threadIdx.x % kWarp) >= d) value += other;
+  }
+  return value;
+}
+
 // The result is in every thread of a block of kBlock threads, all of which must call it.
 template <int kBlock, class T, class Op>
 __device__ T block_reduce(T value, Op op) {

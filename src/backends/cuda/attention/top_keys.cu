@@ -92,12 +92,7 @@ __device__ Digit find_digit(const int* bins, int wanted) {
     counts[i] = four.x, counts[i + 1] = four.y, counts[i + 2] = four.z, counts[i + 3] = four.w;
     own += four.x + four.y + four.z + four.w;
   }
-  int end = own;
-#pragma unroll
-  for (int d = 1; d < kWarp; d *= 2) {
-    const int other = __shfl_up_sync(kAllLanes, end, d);
-    if (lane >= d) end += other;
-  }
+  const int end = warp_prefix_sum(own);
   const int owner = __ffs(__ballot_sync(kAllLanes, wanted <= end)) - 1;
   Digit digit = {lowest + kEach - 1, counts[kEach - 1], wanted - (end - own)};
 #pragma unroll

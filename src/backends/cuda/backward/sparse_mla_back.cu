@@ -112,7 +112,8 @@ std::int64_t SparseMlaBackTemporaries::most_tokens(const SparseMlaBackArgs& args
   const std::int64_t H = args.dout.dim(1), k = args.op.indices.dim(1);
   const std::int64_t floats =
       k * (args.dcache.dim(1) + (is_queries_back_512(args, arch) ? 0 : 2 * H));
-  return std::clamp<std::int64_t>(kMost / (4 * floats), 1, args.dout.dim(0));
+  constexpr std::int64_t kMostRows = 65535;  // of a grid
+  return std::clamp<std::int64_t>(kMost / (4 * floats), 1, std::min(args.dout.dim(0), kMostRows));
 }
 
 SparseMlaBackTemporaries::SparseMlaBackTemporaries(const SparseMlaBackArgs& args,

@@ -1,7 +1,5 @@
 #include "backends/cuda/comm/gpu_comm.h"
 
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include "backends/cuda/check_cuda.h"

@@ -13,16 +13,6 @@ struct RowTile {
   std::int64_t first = 0, end = 0;
 };
 
-// The sum of the values of all lanes up to each.
-__device__ inline int warp_prefix_sum(int value) {
-#pragma unroll
-  for (int d = 1; d < kWarp; d *= 2) {
-    const int other = __shfl_up_sync(kAllLanes, value, d);
-    if (static_cast<int>(threadIdx.x % kWarp) >= d) value += other;
-  }
-  return value;
-}
-
 // Groups [offsets[i], offsets[i + 1]), which are cut into tiles of kRows of their own, numbered
 // through. A warp keeps how many tiles there are up to each of its lanes' groups.
 template <int kRows>

@@ -12,7 +12,7 @@ namespace {
 // The host buffer changes between the copies, and no copy may see a later content.
 std::string copies_read_the_host_before_they_return(Ops& ops) {
   Device& device = ops.device();
-  constexpr std::size_t kCopies = 500, kLargest = 300'000;
+  constexpr std::size_t kCopies = 500, kLargest = 3'000'000;
   std::vector<std::size_t> at(kCopies + 1);
   for (std::size_t i = 0; i < kCopies; ++i) {
     at[i + 1] = at[i] + (i % 50 == 0 ? kLargest : philox(1, 0, i)[0] % 9000);
