@@ -47,6 +47,17 @@ TEST(Grammar, texts_of_a_format_are_of_it) {
     EXPECT_TRUE(may_be("ipv4", address)) << address;
   for (const char* address : {"1.2.3.097", "256.1.1.1", "1.2.3"})
     EXPECT_FALSE(may_be("ipv4", address)) << address;
+  for (const char* address :
+       {"::", "::1", "1::", "2001:db8::8a2e:370:7334", "1:2:3:4:5:6:7:8",
+        "1:2:3:4:5:6:7::", "1::3:4:5:6:7:8", "::192.0.2.33", "::ffff:192.0.2.33",
+        "64:ff9b::192.0.2.33", "1:2:3:4:5::1.2.3.4", "1:2:3:4:5:6:1.2.3.4"})
+    EXPECT_TRUE(may_be("ipv6", address)) << address;
+  for (const char* address : {"::1.2.3.04", "::ffff:01.2.3.4", "64:ff9b::1.2.003.4", "1:2:3", ":",
+                              "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6::1.2.3.4"})
+    EXPECT_FALSE(may_be("ipv6", address)) << address;
+  EXPECT_TRUE(may_be("time", "23:59:59.25+02:00"));
+  for (const char* time : {"15:45:60Z", "24:00:00Z", "15:45:59"})
+    EXPECT_FALSE(may_be("time", time)) << time;
   EXPECT_TRUE(may_be("email", "a.b@c-d.org"));
   EXPECT_FALSE(may_be("email", "a@b"));
 }
