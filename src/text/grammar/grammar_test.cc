@@ -328,7 +328,12 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_TRUE(tools.starts_with("parameters of function \"g\": ")) << tools;
   EXPECT_NE(expression("a)(b").find("position 2: Unmatched ')'"), std::string::npos);
   EXPECT_NE(expression("^ab[$").find("position 6"), std::string::npos);
-  EXPECT_NE(schema(R"({"type":"string","pattern":"a)(b"})"), "");
+  for (const char* pattern : {"a)(b", "[", "^[a$", "x[^", "*", "a|+b", "?", "{3}", "\\", "a\\"}) {
+    const Json text = Json::Object{{"type", "string"}, {"pattern", pattern}};
+    EXPECT_NE(schema(dump_json(text).c_str()), "") << pattern;
+    const Json call = Json::Object{{"type", "object"}, {"properties", Json::Object{{"a", text}}}};
+    EXPECT_NE(error_of({.kind = Kind::kToolCalls, .tools = {{"f", call}}}), "") << pattern;
+  }
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "root ::= nothing"}), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "a ::= \"b\""}), "");
   EXPECT_TRUE(error_of({.kind = Kind::kEbnf, .text = "root ::= "}).ends_with("but got the end"));
