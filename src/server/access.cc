@@ -125,7 +125,7 @@ HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request)
   HttpHeaders out;
   out.emplace_back("access-control-allow-origin", any ? "*" : std::string(origin));
   if (!any) out.emplace_back("vary", "origin");
-  out.emplace_back("access-control-expose-headers", "x-request-id, retry-after");
+  out.emplace_back("access-control-expose-headers", "x-request-id, request-id, retry-after");
   return out;
 }
 

@@ -155,6 +155,8 @@ RequestContext Server::Impl::context_of(const HttpRequest& request, const Route*
   context.headers = {{"x-request-id", context.request_id},
                      {"traceparent", format_traceparent(context.span)},
                      {"x-glint-state", core.state_name()}};
+  if (context.style == ErrorStyle::kAnthropic)
+    context.headers.emplace_back("request-id", context.request_id);
   if (!route || route->access != RouteAccess::kAdmin)
     for (auto& header : cors_headers(core.config, request))
       context.headers.push_back(std::move(header));

@@ -275,10 +275,15 @@ TEST(ServerAnswers, messages_whole) {
   EXPECT_EQ(at(count, "input_tokens"), at(out, "usage.input_tokens"));
 }
 
-TEST(ServerAnswers, a_request_for_messages_needs_no_model_and_errors_name_the_request) {
+TEST(ServerAnswers, a_request_for_messages_needs_no_model_and_answers_name_the_request) {
   TestServer server("Yes.");
   const std::string body = R"({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": )";
   EXPECT_EQ(at(server.post("/v1/messages", body + "9}"), "model"), "tiny");
+  for (const char* rest : {"9}", "9, \"stream\": true}", "9, \"stop\": 5}"}) {
+    const HttpResponse answer =
+        server.send("POST", "/v1/messages", body + rest, {{"x-request-id", "mine"}});
+    EXPECT_EQ(answer.header("request-id"), "mine") << rest;
+  }
   const HttpResponse refused =
       server.send("POST", "/v1/messages", body + "32000}", {{"x-request-id", "mine"}});
   EXPECT_EQ(refused.status, 400);

@@ -203,6 +203,7 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
   bool in_class = false;  // [...]
   bool at_start = true;   // of an alternative
   bool at_end = false;    // behind its $
+  bool ends_in_escape = false;
   const auto end_alternative = [&] {
     if (!at_end) out += filler;
   };
@@ -212,6 +213,7 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
     if (at_start) {
       at_start = at_end = false;
       if (c == '^') continue;
+      if (contains(std::string_view("*+?{"), c)) return std::string(pattern);
       out += filler;
     }
     if (outside && c == '$' && (i + 1 == pattern.size() || pattern[i + 1] == '|')) {
@@ -225,6 +227,7 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
       continue;
     }
     const bool escapes = c == '\\' && i + 1 < pattern.size();
+    ends_in_escape = c == '\\' && !escapes;
     if (std::size_t next = i + escapes; static_cast<unsigned char>(pattern[next]) >= 0x80) {
       out += formatted("\\u{%x}", static_cast<unsigned>(next_code_point(pattern, next)));
       i = next - 1;
@@ -240,9 +243,10 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
     } else if (c == '(') {
       ++depth;
     } else if (c == ')' && --depth < 0) {
-      return std::string(pattern);  // the compiler says what is wrong
+      return std::string(pattern);
     }
   }
+  if (in_class || ends_in_escape) return std::string(pattern);
   if (at_start) {
     out += filler;
   } else {

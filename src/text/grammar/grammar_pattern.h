@@ -29,7 +29,8 @@ std::optional<std::string> pattern_of_length(std::string_view pattern, std::int6
 bool begin_differently(std::string_view one, std::string_view other);
 
 // A pattern in ASCII that matches whole texts, for one (UTF-8) that is looked for in them; `filler`
-// matches the rest. One that closes a group that it has not opened stays as it is.
+// matches the rest. One that would take a part of that for its own stays as it is, so that the
+// compiler says what is wrong: "*a", "[a", "a)", and a backslash at the end.
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");
 
 }  // namespace glint

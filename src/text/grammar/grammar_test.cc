@@ -47,6 +47,17 @@ TEST(Grammar, texts_of_a_format_are_of_it) {
     EXPECT_TRUE(may_be("ipv4", address)) << address;
   for (const char* address : {"1.2.3.097", "256.1.1.1", "1.2.3"})
     EXPECT_FALSE(may_be("ipv4", address)) << address;
+  for (const char* address :
+       {"::", "::1", "1::", "2001:db8::8a2e:370:7334", "1:2:3:4:5:6:7:8",
+        "1:2:3:4:5:6:7::", "1::3:4:5:6:7:8", "::192.0.2.33", "::ffff:192.0.2.33",
+        "64:ff9b::192.0.2.33", "1:2:3:4:5::1.2.3.4", "1:2:3:4:5:6:1.2.3.4"})
+    EXPECT_TRUE(may_be("ipv6", address)) << address;
+  for (const char* address : {"::1.2.3.04", "::ffff:01.2.3.4", "64:ff9b::1.2.003.4", "1:2:3", ":",
+                              "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6::1.2.3.4"})
+    EXPECT_FALSE(may_be("ipv6", address)) << address;
+  EXPECT_TRUE(may_be("time", "23:59:59.25+02:00"));
+  for (const char* time : {"15:45:60Z", "24:00:00Z", "15:45:59"})
+    EXPECT_FALSE(may_be("time", time)) << time;
   EXPECT_TRUE(may_be("email", "a.b@c-d.org"));
   EXPECT_FALSE(may_be("email", "a@b"));
 }
@@ -317,7 +328,12 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_TRUE(tools.starts_with("parameters of function \"g\": ")) << tools;
   EXPECT_NE(expression("a)(b").find("position 2: Unmatched ')'"), std::string::npos);
   EXPECT_NE(expression("^ab[$").find("position 6"), std::string::npos);
-  EXPECT_NE(schema(R"({"type":"string","pattern":"a)(b"})"), "");
+  for (const char* pattern : {"a)(b", "[", "^[a$", "x[^", "*", "a|+b", "?", "{3}", "\\", "a\\"}) {
+    const Json text = Json::Object{{"type", "string"}, {"pattern", pattern}};
+    EXPECT_NE(schema(dump_json(text).c_str()), "") << pattern;
+    const Json call = Json::Object{{"type", "object"}, {"properties", Json::Object{{"a", text}}}};
+    EXPECT_NE(error_of({.kind = Kind::kToolCalls, .tools = {{"f", call}}}), "") << pattern;
+  }
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "root ::= nothing"}), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "a ::= \"b\""}), "");
   EXPECT_TRUE(error_of({.kind = Kind::kEbnf, .text = "root ::= "}).ends_with("but got the end"));

@@ -26,6 +26,21 @@ struct Format {
   std::int64_t least = 1, most = kNoLimit;  // characters that its texts have
 };
 
+// Groups of hexadecimal digits, with "::" for one or more of them; an IPv4 address may be the last
+// two.
+std::string ipv6_pattern(const std::string& ipv4) {
+  const std::string group = "[0-9a-fA-F]{1,4}";
+  std::string out = str("((", group, ":){7}", group, "|(", group, ":){6}", ipv4);
+  for (int before = 0; before <= 7; ++before) {
+    const int after = 7 - before;  // groups at most behind the "::"
+    const std::string begin = before == 0 ? "::" : str('(', group, ":){", before, "}:");
+    out += str('|', begin);
+    if (after > 0) out += str('(', group, "(:", group, "){0,", after - 1, "})?");
+    if (after > 1) out += str('|', begin, '(', group, ":){0,", after - 2, '}', ipv4);
+  }
+  return out + ')';
+}
+
 // Null: it requires nothing.
 const Format* find_format(std::string_view name) {
   // Without quotes: the compiler's own grammar would break the JSON around them.
@@ -41,15 +56,17 @@ const Format* find_format(std::string_view name) {
       "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?"
       "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
   static const std::string octet = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+  static const std::string ipv4 = str('(', octet, "\\.){3}", octet);
+  static const std::string ipv6 = ipv6_pattern(ipv4);
   static const std::vector<Format> formats = {
       {"email", str('^', email, '$'), 5},
       {"date", str('^', date, '$'), 10, 10},
       {"date-time", str('^', date, 'T', time, '$'), 20},
-      {"ipv4", str("^(", octet, "\\.){3}", octet, '$'), 7, 15},
+      {"ipv4", str('^', ipv4, '$'), 7, 15},
       {"uuid", "", 36, 36},
-      {"time"},
+      {"time", str('^', time, '$'), 9},
       {"duration"},
-      {"ipv6"},
+      {"ipv6", str('^', ipv6, '$'), 2, 45},
       {"hostname"},
       {"uri"},
       {"uri-reference", "", 0},
