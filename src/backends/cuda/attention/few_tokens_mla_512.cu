@@ -66,7 +66,6 @@ __global__ void __launch_bounds__(kBlock, 2)
 struct Sums {
   static constexpr int kStride = kSlice + 8;  // padded against conflicts
   alignas(128) bf16 keys[kSegment][kStride];
-  float scores[kTilesOfSegment][kBlock];
   alignas(16) bf16 p[kTilesOfSegment][kHeads][kKeys + 8];
   float shrink[kTilesOfSegment][kHeads];
   std::int32_t slots[kSegment];
@@ -120,18 +119,20 @@ __global__ void __launch_bounds__(kBlock, 2) add_slices_kernel(const Attention a
   load_slices<kFp8>(a, slice, tiles, shared);
   wait_for_inputs();
 
-  // A warp for each head, a lane for each key of a tile. A loop and not its turns one by one: code
-  // that runs once takes longer to come than to run.
+  // A warp for each head, a lane for each key of a tile.
+  float scores[kTilesOfSegment], largest[kTilesOfSegment];
 #pragma unroll
   for (int i = 0; i < kTilesOfSegment; ++i) {
     const float* const of_tile = scores_of(from, token, part * kTilesOfSegment + i);
-    shared.scores[i][threadIdx.x] = i * kKeys + lane < keys ? of_tile[threadIdx.x] : -INFINITY;
+    scores[i] = i * kKeys + lane < keys ? of_tile[threadIdx.x] : -INFINITY;
   }
+#pragma unroll
+  for (int i = 0; i < kTilesOfSegment; ++i) largest[i] = warp_max(scores[i]);
   Softmax softmax;
-#pragma unroll 1
-  for (int i = 0; i < tiles; ++i) {
-    const float score = shared.scores[i][threadIdx.x];
-    const Weighed weighed = weigh(softmax, score, warp_max(score), i * kKeys + lane < keys);
+#pragma unroll
+  for (int i = 0; i < kTilesOfSegment; ++i) {
+    if (i >= tiles) continue;
+    const Weighed weighed = weigh(softmax, scores[i], largest[i], i * kKeys + lane < keys);
     shared.p[i][warp][lane] = weighed.p;
     if (lane == 0) shared.shrink[i][warp] = weighed.shrink;
   }
