@@ -128,6 +128,7 @@ TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vecto
   if (const auto id = this->tokenizer.token_to_id("<tool_call>")) call_tokens.push_back(*id);
 }
 
+// Each word as the beginning of a text and, whatever blanks it came with, behind one.
 Status encode_bad_words(ApiRequest& request, const ApiRequest& first, const TextModel& model) {
   Shared<std::vector<std::vector<TokenId>>>& out = request.sampling.bad_words;
   if (&request != &first && request.bad_words == first.bad_words) {
@@ -135,7 +136,8 @@ Status encode_bad_words(ApiRequest& request, const ApiRequest& first, const Text
     return Ok{};
   }
   for (const std::string& word : request.bad_words) {
-    for (const std::string& text : {word, " " + word}) {
+    const std::string bare = word.substr(std::min(word.find_first_not_of(" \t\r\n"), word.size()));
+    for (const std::string& text : {bare, " " + bare}) {
       GLINT_TRY(std::vector<TokenId> tokens,
                 model.tokenizer.encode(text, {.parse_special = false}));
       if (!tokens.empty()) out.own().push_back(std::move(tokens));

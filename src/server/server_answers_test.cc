@@ -516,6 +516,11 @@ TEST(ServerAnswers, bad_words_of_a_list_are_encoded_once) {
   EXPECT_EQ(num_encoded(R"({"bad_words": ["no"]})"), 1u);
   EXPECT_EQ(num_encoded(R"([{"bad_words": ["a"]}, {"bad_words": ["b"]}, {"bad_words": ["a"]}])"),
             2u);
+  num_encoded(R"([{"bad_words": ["no"]}, {"bad_words": [" no"]}, {"bad_words": ["\n no"]}])");
+  std::set<std::vector<std::vector<TokenId>>> encoded;
+  for (const SamplingParams& each : seen.load())
+    encoded.emplace(each.bad_words.begin(), each.bad_words.end());
+  EXPECT_EQ(encoded.size(), 1u) << "blanks before a word change nothing";
 }
 
 TEST(ServerAnswers, one_prompt_that_fails_fails_its_list) {
