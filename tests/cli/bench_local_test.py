@@ -107,7 +107,7 @@ def ranks_share_the_work():
 
 
 def replicas_share_the_sequences():
-    what = ("-p", 1, "-n", 3, "-b", 4, "-r", 1, "--json")
+    what = ("-p", 1, "-n", 3, "-b", 4, "-r", 1, "-t", 2, "--json")
     one, two, parts = (json.loads(output("bench", "local", MODEL, *what, *more)) for more in ((), ("--dp", 2), ("--dp", 2, "--cp", 2)))
     alone, shared = one["results"][1], two["results"][1]
     check(len(two["ranks"]) == 2 and near(alone["flops_per_token"], shared["flops_per_token"]), "arithmetic of a token", (alone, shared))
